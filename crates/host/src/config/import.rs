@@ -51,6 +51,8 @@ pub struct FoundServer {
     pub origins: Vec<ServerOrigin>,
     /// Values that an application asks its user for, and to which the server refers.
     pub inputs: Vec<ConfigInput>,
+    /// Settings of the entries that are not taken over, as sentences.
+    pub left_out: Vec<String>,
 }
 
 impl FoundServer {
@@ -144,7 +146,7 @@ impl FoundServers {
             }
         };
         let count = config.servers.len() + config.rejected.len() + config.skipped.len();
-        let HostConfig { servers, rejected, skipped, inputs, .. } = config;
+        let HostConfig { servers, rejected, skipped, inputs, warnings, .. } = config;
         let origin = |source| ServerOrigin { application, scope, source };
         for rejected in rejected {
             let (name, origin) = (rejected.name, origin(rejected.source));
@@ -156,19 +158,30 @@ impl FoundServers {
         }
         for mut server in servers {
             normalize(&mut server);
+            if scope == PlaceScope::Project {
+                start_in_project(&mut server, project);
+            }
             let origin = origin(server.source.clone());
             if is_hospes(&server) {
                 let reason = "it is Hospes itself".to_owned();
                 self.refused.push(RefusedServer { name: server.name, origin, reason });
                 continue;
             }
-            self.merge(server, origin, &inputs);
+            let of_server = warnings.iter().filter(|one| one.server.as_ref() == Some(&server.name));
+            let left_out = of_server.map(|one| one.message.clone()).collect();
+            self.merge(server, origin, &inputs, left_out);
         }
         (count > 0).then_some(count)
     }
 
     /// Adds a server: to an equal one of the same name, or else after the others of its name.
-    fn merge(&mut self, server: ServerConfig, origin: ServerOrigin, inputs: &[ConfigInput]) {
+    fn merge(
+        &mut self,
+        server: ServerConfig,
+        origin: ServerOrigin,
+        inputs: &[ConfigInput],
+        left_out: Vec<String>,
+    ) {
         let is_same = |found: &&mut FoundServer| {
             found.server.name == server.name
                 && found.server.transport == server.transport
@@ -178,6 +191,11 @@ impl FoundServers {
             // It is on if it is on anywhere.
             found.server.disabled &= server.disabled;
             found.origins.push(origin);
+            for text in left_out {
+                if !found.left_out.contains(&text) {
+                    found.left_out.push(text);
+                }
+            }
             return;
         }
         let used = input_ids(&server);
@@ -197,7 +215,7 @@ impl FoundServers {
         }
         let at = self.servers.iter().rposition(|found| found.server.name == server.name);
         let at = at.map_or(self.servers.len(), |last| last + 1);
-        self.servers.insert(at, FoundServer { server, origins: vec![origin], inputs });
+        self.servers.insert(at, FoundServer { server, origins: vec![origin], inputs, left_out });
     }
 }
 
@@ -210,6 +228,24 @@ fn normalize(server: &mut ServerConfig) {
     let times = &mut server.timeouts;
     for time in [&mut times.connect, &mut times.request, &mut times.park].into_iter().flatten() {
         *time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1));
+    }
+}
+
+/// Sets the folder in which a server of a project is started, if its command line has a path that begins there.
+fn start_in_project(server: &mut ServerConfig, project: &Path) {
+    let ServerTransport::Stdio(stdio) = &mut server.transport else { return };
+    let command = stdio.command.reveal();
+    let is_path = |word: &str| {
+        ["./", "../", ".\\", "..\\"].iter().any(|start| word.starts_with(start))
+            || word == "."
+            || word == ".."
+    };
+    let is_relative = command.contains(['/', '\\']) && Path::new(command).is_relative();
+    let has_reference = command.starts_with("${");
+    if stdio.cwd.is_none()
+        && (is_relative && !has_reference || stdio.args.iter().any(|word| is_path(word.reveal())))
+    {
+        stdio.cwd = Some(project.to_owned());
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `hospes import` prints. No value of a variable or header is shown.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use hospes_host::config::ServerTransport;
@@ -80,6 +81,7 @@ fn notes(planned: &PlannedServer) -> Vec<String> {
     if planned.found.server.disabled {
         notes.push("switched off in the application, and imported so".to_owned());
     }
+    notes.extend(planned.found.left_out.iter().map(|text| printable(text)));
     if !planned.is_selected {
         return notes;
     }
@@ -126,7 +128,20 @@ pub(super) fn conclude(plan: &ImportPlan, file: &Path, imported: bool, asked: bo
     let file = paths::display_path(file);
     if imported {
         output.say_wrapped(format_args!("imported {servers} into {file}"));
-        output.hint("`hospes up` starts them; the files of the applications were not changed");
+        let next = match paths::list_host_notes().is_empty() {
+            true => "`hospes up` starts them",
+            false => "the running host starts them",
+        };
+        output.hint(format_args!("{next}; the files of the applications were not changed"));
+        let differs = |one: &&PlannedServer| one.state == ServerState::Conflict && !one.is_selected;
+        let names: BTreeSet<&str> =
+            plan.servers.iter().filter(differs).map(|one| one.found.server.name.as_str()).collect();
+        for name in names {
+            output.warn(format_args!(
+                "`{}` was not imported, because applications differ; the list names the choices",
+                printable(name)
+            ));
+        }
         for planned in plan.selected() {
             for name in &planned.missing {
                 output.hint(format_args!(

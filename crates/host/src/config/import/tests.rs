@@ -69,6 +69,46 @@ fn equal_servers_are_one_with_all_origins_and_different_ones_stay_apart() {
     assert!(!found.servers[0].is_of_project() && found.servers[2].is_of_project());
 }
 
+/// Settings that Hospes does not have are named.
+#[test]
+fn settings_that_are_not_taken_over_are_named() {
+    let (_folder, found) = found(&[
+        (
+            "claude-code",
+            ".claude.json",
+            r#"{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headersHelper": "./h.sh"}}}"#,
+        ),
+        (
+            "kiro",
+            ".kiro/settings/mcp.json",
+            r#"{"mcpServers": {"b": {"command": "b", "autoApprove": ["x"]}}}"#,
+        ),
+    ]);
+    let left_out: Vec<_> = found.servers.iter().flat_map(|one| &one.left_out).map(String::as_str).collect();
+    assert_eq!(
+        left_out,
+        [
+            "`headersHelper` is not supported by Hospes and is ignored",
+            "`autoApprove` is not supported by Hospes and is ignored"
+        ]
+    );
+}
+
+/// A relative path in a project's file begins at the project, wherever the host is started.
+#[test]
+fn servers_of_a_project_start_in_its_folder() {
+    let entries = r#"{"mcpServers": {"a": {"command": "./run.sh"}, "b": {"command": "node", "args": ["./x.js"]},
+        "c": {"command": "node", "args": ["-y", "x"]}, "d": {"command": "./run.sh", "cwd": "/elsewhere"}}}"#;
+    let (_folder, found) = found(&[("cursor", "project/.cursor/mcp.json", entries)]);
+    let folder = |found: &FoundServer| match &found.server.transport {
+        ServerTransport::Stdio(stdio) => stdio.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let folders: Vec<_> = found.servers.iter().map(folder).collect();
+    let work = Some("/work".to_owned());
+    assert_eq!(folders, [work.clone(), work, None, Some("/elsewhere".to_owned())]);
+}
+
 #[test]
 fn a_bad_entry_stops_only_itself_and_a_bad_file_only_itself() {
     let (_folder, found) = found(&[
