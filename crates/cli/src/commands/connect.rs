@@ -113,6 +113,9 @@ fn connect(args: &ConnectApplicationArgs, file: &ApplicationFile, output: CliOut
         return show_change(file, diff, profile, output);
     }
     check_owner(&file.path).map_err(&by_hand)?;
+    if output::is_seen() && !output.json {
+        output.say(&diff);
+    }
     if let Some(warning) = installation::cache_warning().filter(|_| endpoint.is_none()) {
         output.warn(warning);
     }
