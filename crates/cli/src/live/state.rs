@@ -92,7 +92,10 @@ impl LiveState {
             _ => {}
         }
         match self.mode {
-            LiveMode::Filtering => self.filter_key(key.code),
+            LiveMode::Filtering => {
+                self.filter_key(key.code);
+                self.select_shown(data);
+            }
             LiveMode::Stopping => {
                 self.mode = LiveMode::Watching;
                 if matches!(key.code, KeyCode::Char('q' | 'y')) {
@@ -121,14 +124,11 @@ impl LiveState {
         if now >= self.message_until {
             self.message = None;
         }
-        let is_there = |name: &String| data.server_rows().any(|server| server.name() == name);
         if self.focus == LiveFocus::Calls && self.call.is_none() {
             let first = self.calls(data).next().map(|call| call.number);
             self.call = first;
         }
-        if !self.server.as_ref().is_some_and(is_there) {
-            self.server = data.server_rows().next().map(|server| server.name().to_owned());
-        }
+        self.select_shown(data);
     }
 
     fn watching_key(&mut self, key: KeyCode, data: &LiveData, now: Duration) -> Option<LiveEffect> {
@@ -185,6 +185,15 @@ impl LiveState {
             _ => {}
         }
         self.call = None;
+    }
+
+    /// Selects the first server if the selected one is gone or the filter hides it: keys are about what is seen.
+    fn select_shown(&mut self, data: &LiveData) {
+        let is_shown = self.servers(data).any(|row| Some(row.name()) == self.server.as_deref());
+        if !is_shown {
+            let first = self.servers(data).next().map(|row| row.name().to_owned());
+            self.server = first;
+        }
     }
 
     fn type_letter(&mut self, letter: char) {

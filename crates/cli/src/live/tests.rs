@@ -350,6 +350,7 @@ fn a_filter_keeps_what_it_names() {
     assert!(state.filter.is_empty());
     press(&mut state, &data, "/gith\n");
     assert_eq!(state.servers(&data).count(), 1);
+    assert_eq!(state.server.as_deref(), Some("github"), "what is seen is selected");
     // Letters in the filter are no keys.
     assert_eq!(press(&mut state, &data, "/qqc"), None);
     assert!(state.filter.ends_with("qqc"));
