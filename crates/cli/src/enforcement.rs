@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_host::approvals::ApprovalLimits;
-use hospes_host::{ApprovalQueue, PolicyEnforcer};
+use hospes_host::{ApprovalQueue, DefaultPinMode, FileProblems, PinMode, PolicyEnforcer};
 use hospes_policy::{Policy, PolicyEnvironment, PolicyError, Preset};
 use hospes_store::{AuditLog, StateStore};
 
 use crate::args::{HostOptions, PresetChoice};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::file_watch::FileWatch;
+use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
 use crate::paths;
 
@@ -27,12 +28,27 @@ pub(crate) struct RecordSettings {
     pub(crate) kept_for: Option<Duration>,
 }
 
+/// What changes with the policy file while the host runs, besides the rules.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyEffects {
+    /// Mode in which new servers are accepted; none if the command line sets it.
+    pub(crate) pins: Option<DefaultPinMode>,
+    /// Shows that the file has a mistake.
+    pub(crate) problems: FileProblems,
+}
+
+/// Returns the mode in which new servers are accepted by default: with rules, a person reviews them.
+pub(crate) fn default_pin_mode(has_rules: bool) -> PinMode {
+    if has_rules { PinMode::Ask } else { PinMode::FirstUse }
+}
+
 /// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
 /// decisions are kept in the state.
 pub(crate) async fn build_enforcer(
     options: &HostOptions,
     state: Option<&StateStore>,
     settings: RecordSettings,
+    effects: PolicyEffects,
     output: CliOutput,
 ) -> CliResult<Option<Arc<PolicyEnforcer>>> {
     let audit = if options.no_audit { None } else { open_audit()? };
@@ -74,7 +90,7 @@ pub(crate) async fn build_enforcer(
     }
     if let (Some(file), Some(watch)) = (followed, watch) {
         // A weak reference, or the task would keep the guard, and with it the audit log, open.
-        tokio::spawn(follow_policy_file((file, preset), watch, Arc::downgrade(&guard), output));
+        tokio::spawn(follow_policy_file((file, preset), watch, Arc::downgrade(&guard), effects, output));
     }
     Ok(Some(guard))
 }
@@ -169,14 +185,24 @@ pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     StateStore::open(file.clone()).map(Some).map_err(|error| wrong(&error))
 }
 
-/// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable or gone
-/// changes nothing.
+/// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable changes nothing.
+/// If it is gone, the rules remain in effect, and new servers are accepted as without rules.
 async fn follow_policy_file(
     (file, preset): (PathBuf, Option<PresetChoice>),
     mut watch: FileWatch,
     guard: std::sync::Weak<PolicyEnforcer>,
+    effects: PolicyEffects,
     output: CliOutput,
 ) {
+    let shown = paths::display_path(&file);
+    let accept_new = |has_rules| {
+        let has_changed = effects.pins.as_ref().is_some_and(|pins| pins.set(default_pin_mode(has_rules)));
+        match (has_changed, has_rules) {
+            (false, _) => "",
+            (true, true) => "; new servers wait for your review from now on",
+            (true, false) => "; new servers are accepted on first use from now on",
+        }
+    };
     loop {
         let has_changed = watch.look().await;
         let Some(guard) = guard.upgrade() else { return };
@@ -184,26 +210,32 @@ async fn follow_policy_file(
             continue;
         }
         if !file.exists() {
-            output.warn(format_args!(
-                "{} was deleted; the previous rules remain in effect",
-                paths::display_path(&file)
-            ));
+            effects.problems.set(&shown, None);
+            let pins = accept_new(false);
+            output.warn(format_args!("{shown} was deleted; the previous rules remain in effect{pins}"));
             continue;
         }
         match read_policy(&file)
             .map(|policy| with_preset(Some(policy), preset).unwrap_or_else(Policy::without_rules))
         {
-            Ok(policy) if guard.policy().is_some_and(|known| known.version() == policy.version()) => (),
             Ok(policy) => {
+                effects.problems.set(&shown, None);
+                let pins = accept_new(true);
+                let is_known = guard.policy().is_some_and(|known| known.version() == policy.version());
+                if is_known && pins.is_empty() {
+                    continue;
+                }
                 let rules = policy.rules().len();
-                guard.replace_policy(policy);
-                output.say(format_args!(
-                    "  policy reloaded: {rules} rules from {}",
-                    paths::display_path(&file)
-                ));
+                if !is_known {
+                    guard.replace_policy(policy);
+                }
+                let noun = if rules == 1 { "rule" } else { "rules" };
+                output.say(format_args!("  policy reloaded: {rules} {noun} from {shown}{pins}"));
             }
             Err(failure) => {
-                output.warn(format_args!("the previous rules remain in effect: {}", failure.message))
+                let mistakes = mistakes_first(&failure.message);
+                output.warn(format_args!("{mistakes}; the previous rules remain in effect"));
+                effects.problems.set(&shown, Some(mistakes));
             }
         }
     }

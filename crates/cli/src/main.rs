@@ -26,6 +26,7 @@ mod log_file;
 mod logging;
 mod login_path;
 mod missing_programs;
+mod mistake_text;
 mod notifications;
 mod output;
 mod packages;

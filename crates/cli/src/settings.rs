@@ -6,11 +6,14 @@ use std::sync::Arc;
 use hospes_host::config::{
     self, ConfigErrors, ConfigLoader, ConfigSource, HostConfig, ServerConfig, ServerTransport,
 };
-use hospes_host::{Host, HostBuilder, HostSettings, PinMode, PinningConfig, Sampler, UpstreamAccounts};
+use hospes_host::{
+    DefaultPinMode, FileProblems, Host, HostBuilder, HostSettings, PinMode, PinningConfig, Sampler,
+    UpstreamAccounts,
+};
 use hospes_sandbox::SandboxHelper;
 
 use crate::args::{ConfigFileArgs, HostOptions};
-use crate::enforcement::RecordSettings;
+use crate::enforcement::{PolicyEffects, RecordSettings, default_pin_mode};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths, secrets};
@@ -138,9 +141,14 @@ pub(crate) async fn build_host(
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
     settings.max_starting = options.max_starting.unwrap_or(settings.max_starting);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
-    // With a policy file, new servers need approval by default.
+    // With a policy file, new servers need approval by default. The file may come and go while the host runs.
     let has_rules = enforcement::find_policy_file(options.policy.as_deref())?.is_some();
-    let mode = options.pins.unwrap_or(if has_rules { PinMode::Ask } else { PinMode::FirstUse });
+    let mode = options.pins.unwrap_or_else(|| default_pin_mode(has_rules));
+    let default_mode = DefaultPinMode::new(mode);
+    let effects = PolicyEffects {
+        pins: options.pins.is_none().then(|| default_mode.clone()),
+        problems: FileProblems::default(),
+    };
     let is_pinned = config.servers.iter().any(|server| {
         !matches!(server.transport, ServerTransport::Builtin(_))
             && server.pins.unwrap_or(mode) != PinMode::Off
@@ -161,7 +169,10 @@ pub(crate) async fn build_host(
         kept_for: config.audit_kept_for,
     };
     let sampler = Sampler::from_config(std::mem::take(&mut config.models));
-    let mut builder = Host::builder(config).settings(settings).builtins(builtins::all());
+    let mut builder = Host::builder(config)
+        .settings(settings)
+        .builtins(builtins::all())
+        .file_problems(effects.problems.clone());
     if let Some(mut sampler) = sampler {
         if let Some(state) = &state {
             sampler = sampler.kept_in(state);
@@ -177,12 +188,12 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
-    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, output).await? {
+    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, effects, output).await? {
         builder = builder.guard(guard);
     }
     // Also if no server is pinned yet: one may be added while the host runs.
     if let Some(state) = state {
-        builder = builder.pins(PinningConfig::new(state, mode));
+        builder = builder.pins(PinningConfig::new(state, default_mode));
     }
     Ok(builder)
 }

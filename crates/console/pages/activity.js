@@ -1,7 +1,7 @@
 // What was recorded: entries, how many, how long, when.
 
 import { get, query } from "./api.js";
-import { announce, h, toast } from "./dom.js";
+import { announce, coded, h, toast } from "./dom.js";
 import { stringify } from "./json.js";
 import { head, recordProblem } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
@@ -123,8 +123,8 @@ function view({ entries, summary, ofTool, status, digest, servers }, _, app) {
         : figure("How long calls took", [["dot-p50", "median"], ["dot-p90", "90 %"], ["dot-p99", "99 %"]], durations(summary))),
     wanted.tool && h("p", { class: "lead", key: "of", "data-of-tool": true }, h("button", { type: "button", class: "quiet", "data-all-tools": true, onclick: () => look(app, { of: "", tool: "" }) }, "Show the durations of all calls")),
     entries.length > 0 && h("div", { key: "timeline" }, figure(`The last ${many(entries.length, "entry", "entries")}`, [], timeline(entries, kindOf, (seq) => jump(seq, app)))),
-    summary.items.length > 0 && h("details", { class: "by-server", key: "items", "data-items": true, open: wanted.tool !== "" || undefined }, h("summary", null, "By tool"), byItem(summary.items, app)),
-    summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, "By server"), byServer(summary.servers)),
+    summary.items.length > 0 && h("details", { class: "by-server", key: "items", "data-items": true, open: wanted.tool !== "" || undefined }, h("summary", null, `By tool, last ${RANGES[rangeAt()][1]}`), byItem(summary.items, app)),
+    summary.servers.length > 1 && h("details", { class: "by-server", key: "servers" }, h("summary", null, `By server, last ${RANGES[rangeAt()][1]}`), byServer(summary.servers)),
     entries.length === 0 && h("p", { class: "empty", key: "none" }, isFiltered ? "No matching entries." : "No entries in this time range."),
     h("ul", { class: "entries", key: "entries" }, entries.map((one) => entry(one, app))),
     entries.length >= more && more < 500 && h("div", { class: "buttons", key: "more" },
@@ -209,7 +209,7 @@ function entry(recorded, app) {
       h("span", { class: "what" }, h("span", { class: "soft" }, one.server ?? KINDS[one.kind] ?? one.kind), " ", h("span", { class: "mono" }, one.subject ?? ""),
         times > 1 && h("span", { class: "soft times" }, ` ${count(times)} times since ${moment(new Date(recorded.firstAt / 1000))}`)),
       h("span", { class: "took" }, one.micros === undefined ? "" : micros(one.micros)),
-      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by?.split(/, browser session|:/)[0] : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? one.by ?? "")),
+      h("span", { class: "who soft" }, (one.kind === "decision" ? one.by?.split(/, browser session|:/)[0] : one.kind === "server" ? one.how ?? one.by : undefined) ?? one.principal ?? one.application ?? (one.by && coded(one.by)) ?? "")),
     isOpen && details(recorded, opened.get(seq), app));
 }
 
@@ -221,7 +221,7 @@ function details({ seq, bound, entry: one, count: times, firstAt }, more, app) {
     ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Chain hash", bound.slice(0, 16)],
   ].filter(([, value]) => value !== undefined && value !== false && value !== null);
   return h("div", { class: "entry-more" },
-    h("dl", { class: "facts tight" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, String(value))))),
+    h("dl", { class: "facts tight" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, coded(value))))),
     one.sealed && (more.arguments === undefined
       ? h("button", { type: "button", class: "quiet", onclick: () => unseal(seq, app) }, "Show its arguments")
       : h("pre", { class: "code" }, stringify(more.arguments, 2))));

@@ -1,6 +1,6 @@
 // What a person decides about: one card, by its kind.
 
-import { escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
+import { coded, escapeHidden, escapeHiddenJson, h, unescapeHidden } from "./dom.js";
 import { contentView, isLoading } from "./content.js";
 import { count, many } from "./format.js";
 import { clone, parse, stringify } from "./json.js";
@@ -94,14 +94,14 @@ function call(card, matter, draft, change) {
   return [
     values("Arguments", card.input_schema, card.arguments ?? {}, draft, change, card.last_arguments, card.guard?.values, matter),
     findings(card),
-    card.guard && card.guard.because !== card.because && h("p", { class: "small", key: "and" }, h("span", { class: "soft" }, "And because: "), card.guard.because),
+    card.guard && card.guard.because !== card.because && h("p", { class: "small", key: "and" }, h("span", { class: "soft" }, "And because: "), coded(card.guard.because)),
     (card.data_flow || card.destinations.length > 0 || card.guard?.targets.length > 1 || (card.what === "tool" && card.effects)) && h("dl", { class: "facts", key: "found" },
       card.data_flow && fact("Take care", dataFlow(card.data_flow)),
       card.destinations.length > 0 && fact("Points to", h("span", { class: "chips" }, card.destinations.map((one) => h("span", { class: "chip mono wide" }, one)))),
       card.guard?.targets.length > 1 && fact("To be remembered", h("span", { class: "chips" }, card.guard.targets.map((one) => h("span", { class: "chip mono wide" }, one)))),
       card.what === "tool" && card.effects && fact("Annotations", h("span", { class: "chips" }, effects({
         readOnlyHint: card.effects.read_only, destructiveHint: card.effects.destructive, openWorldHint: card.effects.open_world, idempotentHint: card.effects.idempotent,
-      }, card.effects.trusted), h("span", { class: "chip" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on")))),
+      }, card.effects.trusted), h("span", { class: "chip whole" }, card.effects.trusted ? "trusted server" : "untrusted server: these annotations are not relied on")))),
     h("details", { key: "details", class: "call-details" }, h("summary", null, "Server, tool and session"), facts(matter, fact("Wants", `${WHAT[card.what] ?? card.what} `, h("span", { class: "mono" }, card.name)), matter.session && fact("Session", matter.session))),
     (card.description || card.title) && h("details", { key: "said", class: "said-of" }, h("summary", null, "The server’s description"),
       card.title && h("p", null, h("strong", null, card.title)), h("p", { class: "words" }, card.description ?? "")),
@@ -183,7 +183,7 @@ function result(card, matter, draft, change) {
     change({ value: { ...others, content: replaced(now.content, index, block) } });
   };
   return [
-    facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", card.because)),
+    facts(matter, fact("Came from", h("span", { class: "mono" }, card.name)), fact("Shown because", coded(card.because))),
     h("section", { class: "values", key: "values", "data-see": draft.region }, editBar("To be sent to the application", draft, change, card.result),
       draft.tab === "raw" ? (draft.isEditing ? rawEditor(now, draft, change) : h("pre", { class: "code whole" }, stringify(now, 2)))
         : Array.isArray(now?.content) ? [textBlocks(now.content, draft, put), beside(now, ["content"], "beside")]

@@ -90,6 +90,14 @@ function set(node, name, value) {
   else node.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? visible(value) : String(value));
 }
 
+/** The parts of a sentence of the host, with what it puts between backticks as code. */
+export function coded(text) {
+  const parts = String(text ?? "").split("`");
+  // Without its partner, a backtick is one.
+  if (parts.length % 2 === 0) return [text];
+  return parts.map((part, at) => (at % 2 === 0 ? part : h("code", null, part)));
+}
+
 /** Makes `parent` hold just these nodes, with what is there already where it is the same. */
 export function patch(parent, ...children) {
   const holder = document.createDocumentFragment();
@@ -157,7 +165,7 @@ function patchNode(old, fresh) {
 /** Says something to those who listen to the page, and shows it for a while. */
 export function toast(text, kind = "good") {
   const place = document.getElementById("toasts");
-  const note = h("p", { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);
+  const note = h("p", { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" }, coded(text));
   place.append(note);
   setTimeout(() => note.remove(), kind === "bad" ? 9000 : 4000);
 }

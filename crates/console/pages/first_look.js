@@ -1,7 +1,7 @@
 // What a card about a call says first: what it does and to whom, what is unusual, and where the values come from. The words
 // are those of Hospes; the targets, values and excerpts of others stand apart from them.
 
-import { h } from "./dom.js";
+import { coded, h } from "./dom.js";
 import { time } from "./format.js";
 import { serverLabel } from "./sentence.js";
 
@@ -57,7 +57,7 @@ export function firstLook(matter, signs = []) {
     unusual && h("p", { class: "unusual", "data-unusual": true, key: "unusual" }, unusual),
     signs.length > 0 && h("ul", { class: "signs", key: "signs", "data-signs": true }, signs.map((sign) => h("li", { key: sign }, sign))),
     shown.map((one) => source(one)),
-    h("p", { class: "because", key: "because" }, h("span", { class: "soft" }, "Asked because: "), card.because),
+    h("p", { class: "because", key: "because" }, h("span", { class: "soft" }, "Asked because: "), coded(card.because)),
     h("p", { class: "soft small by", key: "by" }, h("code", null, card.name), ` of ${serverLabel(matter)}, asked by ${application ?? "an unnamed application"}`, application && " (name not verified)",
       more > 0 && `. ${more} more ${more === 1 ? "value" : "values"} below.`));
 }

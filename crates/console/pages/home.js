@@ -1,10 +1,10 @@
 // The first page: what needs a person, what runs between applications and servers, and what went wrong today.
 
 import { get, path, query } from "./api.js";
-import { h } from "./dom.js";
+import { coded, h } from "./dom.js";
 import { ago, count, many, shell, time } from "./format.js";
 import { applicationName, isChosen, map } from "./map.js";
-import { copyButton, head, inside, recordProblem } from "./parts.js";
+import { copyButton, fileProblems, head, inside, leftOutReason, mistaken, recordProblem, waitsForReview } from "./parts.js";
 import { checkButton, checkPanel } from "./checks.js";
 import { needsSignIn } from "./servers.js";
 import { signInButton, signInPanel } from "./sign_in.js";
@@ -65,8 +65,8 @@ function choose(more, app) {
 }
 
 function needs({ approvals, servers, status }) {
-  const held = servers.filter((server) => server.state === "withheld");
-  return [...approvals.open.map((one) => ["call", one]), ...servers.filter(needsSignIn).map((one) => ["sign-in", one]), ...held.map((one) => ["accept", one]), ...(status.recordProblem ? [["record", status]] : [])];
+  const held = servers.filter(waitsForReview);
+  return [...approvals.open.map((one) => ["call", one]), ...servers.filter(needsSignIn).map((one) => ["sign-in", one]), ...held.map((one) => ["accept", one]), ...mistaken(status).map((one) => ["start", one]), ...(status.recordProblem ? [["record", status]] : [])];
 }
 
 function view(data, _, app) {
@@ -80,7 +80,8 @@ function view(data, _, app) {
     head("Home", data.endpoint && h("span", { class: "endpoint", key: "endpoint" }, h("span", { class: "soft small" }, "endpoint"), h("code", null, data.endpoint), copyButton(data.endpoint, "Copy the endpoint"))),
     h("p", { class: "rules-line", key: "rules" }, h("span", { class: "soft" }, "Rules: "), h("strong", null, data.preset ?? (data.rules === null ? "none" : "your own")),
       h("span", { class: "soft" }, data.preset ? ` · ${PRESETS[data.preset] ?? ""}` : data.rules === null ? " · every call is allowed" : ""),
-      data.rules > 0 && h("span", { class: "soft" }, ` · ${many(data.rules, "rule")} before that`), " ", inside("/grants", {}, "Change")),
+      data.rules > 0 && h("span", { class: "soft" }, data.preset ? ` · ${many(data.rules, "rule")} of your own before that` : ` · ${many(data.rules, "rule")}`), " ", inside("/grants", {}, "Change")),
+    fileProblems(data.status),
     recordProblem(data.status),
     welcomeLine(data.setup, app),
     h("section", { key: "needs", class: "needs", "aria-labelledby": "needs-title" },
@@ -117,7 +118,14 @@ function need([kind, one], app) {
       h("span", { class: "until", "data-until": one.expires_at }, ""), h("span", { class: "need-do" }, "Decide")));
   }
   if (kind === "record") return h("li", { key: "record", class: "need plain" }, h("span", { class: "need-what" }, "The audit record has a problem; see above."));
-  const [words, does] = kind === "accept" ? ["has changed and waits to be accepted", "Review"] : ["needs you to sign in", "Look"];
+  if (kind === "start") {
+    const [name, why] = one;
+    const mends = why.match(/`(hospes secret set [^`]+)`/u)?.[1];
+    return h("li", { key: `start ${name}`, "data-row": true }, h("div", { class: "need plain", "data-not-started": name },
+      h("span", { class: "need-what" }, inside(`/servers/${path(name)}/settings`, { "data-focus": true }, h("strong", null, name)), " was not started: ", coded(leftOutReason(why))),
+      mends ? copyButton(mends, `Copy the command that mends ${name}`) : inside(`/servers/${path(name)}/settings`, { class: "need-do" }, "Look")));
+  }
+  const [words, does] = kind === "accept" ? [one.state === "withheld" ? "has changed and waits to be accepted" : "waits for your review: none of its tools can be called", "Review"] : ["needs you to sign in", "Look"];
   // The account of a profile is signed in to by a command.
   const command = kind === "sign-in" && one.hint?.match(/hospes auth login \S+ --profile \S+/)?.[0];
   return h("li", { key: `${kind} ${one.name}`, "data-row": true },
@@ -137,9 +145,9 @@ function failure(one, { servers }, app) {
     h("div", { class: "card-head" }, h("h3", null, inside(`/servers/${path(one.server)}`, { "data-focus": true }, one.server)),
       h("span", { class: "soft small" }, `${parts}${since}, last ${ago(new Date(one.lastAt))}`),
       h("div", { class: "card-side" }, inside(`/activity${query({ server: one.server })}`, { class: "small" }, "Show"), isThere && checkButton(one.server, app))),
-    sentence && h("p", { class: "mishap-words" }, sentence),
+    sentence && h("p", { class: "mishap-words" }, coded(sentence)),
     !sentence && one.subject && h("p", { class: "mishap-words soft" }, "The last one was ", h("span", { class: "mono" }, one.subject), "; the server itself works."),
-    one.hint && h("p", { class: "soft small" }, one.hint),
+    one.hint && h("p", { class: "soft small" }, coded(one.hint)),
     one.starts > 0 && h("p", { class: "command", key: "doctor" }, h("code", null, command), copyButton(command, `Copy the command that examines ${one.server}`)),
     checkPanel(one.server, undefined, app));
 }

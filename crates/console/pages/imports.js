@@ -88,6 +88,7 @@ export function imports(canImport, app) {
     found?.unreadable.map((one) => h("p", { class: "warn", key: `unreadable ${one.file}` }, `${one.file}: ${one.reason}`)),
     found?.refused.map((one) => h("p", { class: "soft small", key: `refused ${one.name}` }, `Not possible: ${one.name}: ${one.reason}`)),
     servers.length > 0 && h("div", { class: "buttons", key: "buttons" },
-      h("button", { type: "button", "data-run-import": true, disabled: isBusy || chosen.size === 0, onclick: () => run(app) }, isBusy ? "Importing …" : `Import ${many(chosen.size, "server")} into ${found.config}`)),
+      chosen.size === 0 ? h("p", { class: "soft", key: "nothing" }, servers.some((one) => one.state === "new" || one.state === "conflict") ? "Tick the servers to import." : "There is nothing to import.")
+        : h("button", { type: "button", class: "wraps", "data-run-import": true, title: found.config, disabled: isBusy, onclick: () => run(app) }, isBusy ? "Importing …" : `Import ${many(chosen.size, "server")} into ${found.config.split(/[/\\]/u).at(-1)}`)),
   ];
 }

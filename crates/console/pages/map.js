@@ -2,12 +2,16 @@
 
 import { h } from "./dom.js";
 import { ago, count, many } from "./format.js";
+import { inside, stateOf } from "./parts.js";
 
 /** Maximum number of rows on each side; of more, the number is said. */
 const MAX_ROWS = 10;
 
 const UNNAMED = "an unnamed application";
-const SIGNS = { ready: "●", starting: "◐", retrying: "○", failed: "▲", withheld: "▲", stopped: "○" };
+const SIGNS = { ready: "●", starting: "◐", retrying: "○", failed: "▲", withheld: "◍", stopped: "○" };
+
+/** Words for states that are not called by their names. */
+const STATES = { withheld: "waits for review" };
 
 /** The name of an application, for people. */
 export const applicationName = (name) => (name === "" ? UNNAMED : name);
@@ -32,7 +36,7 @@ export function sides({ edges, servers }, running, chosen) {
       isDim: isAny(chosen) && chosen[side] !== name && (chosen[side] !== undefined || own.length === 0), ...more };
   };
   const left = names.map((name) => row(name, "application", {}));
-  const known = servers.map((server) => row(server.name, "server", { state: server.state }));
+  const known = servers.map((server) => row(server.name, "server", { state: stateOf(server) }));
   // A server that is no longer configured may have been called today.
   const gone = [...new Set(edges.map((edge) => edge.server))].filter((name) => !servers.some((server) => server.name === name));
   return [left, [...known, ...gone.map((name) => row(name, "server", { state: "stopped" }))]];
@@ -61,7 +65,7 @@ function node(row, side, chosen, choose) {
   h("span", { class: "map-name" }, name),
   row.running > 0 && h("span", { class: "chip calm", key: "running" }, `${count(row.running)} running`),
   row.refused > 0 && h("span", { class: "chip sharp", key: "refused" }, `${count(row.refused)} refused`),
-  h("span", { class: "map-count" }, row.calls > 0 ? count(row.calls) : "–"), h("span", { class: "unseen" }, [row.calls === 1 ? " call" : " calls", side === "server" ? `, ${row.state}` : ""])));
+  h("span", { class: "map-count" }, row.calls > 0 ? count(row.calls) : "–"), h("span", { class: "unseen" }, [row.calls === 1 ? " call" : " calls", side === "server" ? `, ${STATES[row.state] ?? row.state}` : ""])));
 }
 
 function side(rows, name, label, chosen, choose, none) {
@@ -84,7 +88,7 @@ export function map(data, running, chosen, choose, asked) {
       lines(servers, false),
       side(servers, "server", "Servers", chosen, choose, "No server is configured.")),
     (moreLeft > 0 || moreRight > 0) && h("p", { class: "soft small", key: "more" },
-      [moreLeft > 0 && many(moreLeft, "more application"), moreRight > 0 && many(moreRight, "more server")].filter(Boolean).join(" and "), " in the table of ", h("a", { href: "/activity" }, "Activity"), "."),
+      [moreLeft > 0 && many(moreLeft, "more application"), moreRight > 0 && many(moreRight, "more server")].filter(Boolean).join(" and "), " that are not shown. ", moreRight > 0 && [inside("/servers", {}, "All servers"), moreLeft > 0 && ", "], moreLeft > 0 && inside("/activity", {}, "all calls"), "."),
     table(data, running, chosen));
 }
 
@@ -101,5 +105,5 @@ function table(data, running, chosen) {
         h("th", { scope: "row" }, applicationName(edge.application)), h("td", null, edge.server),
         h("td", null, count(edge.calls), runs(edge) > 0 && `, ${count(runs(edge))} running`),
         h("td", { class: edge.refused > 0 ? "bad" : "" }, count(edge.refused)), h("td", null, ago(new Date(edge.lastAt))))),
-      idle.map((server) => h("tr", { key: ` ${server.name}`, class: "soft" }, h("th", { scope: "row" }, "–"), h("td", null, server.name), h("td", null, "0"), h("td", null, "0"), h("td", null, server.state))))));
+      idle.map((server) => h("tr", { key: ` ${server.name}`, class: "soft" }, h("th", { scope: "row" }, "–"), h("td", null, server.name), h("td", null, "0"), h("td", null, "0"), h("td", null, STATES[stateOf(server)] ?? server.state))))));
 }

@@ -1,11 +1,32 @@
 // What pages are put together from.
 
-import { announce, h, toast } from "./dom.js";
+import { announce, coded, h, toast } from "./dom.js";
+import { time } from "./format.js";
 
 /** The head of a page. */
 export function head(title, ...beside) {
   return h("div", { class: "head", key: "head" }, h("h1", null, title), beside.length > 0 && h("div", { class: "head-side" }, beside));
 }
+
+/** Files that were changed and could not be used: the mistakes, and since when. */
+export function fileProblems(status) {
+  return (status.fileProblems ?? []).map((one) => h("div", { class: "problem", key: `file ${one.file}`, role: "alert", "data-file-problem": one.file },
+    h("p", null, h("span", { class: "mono" }, one.file), ` has had a mistake since ${time(new Date(one.since), false)}, and what it said before remains in effect:`), h("p", null, coded(one.problem))));
+}
+
+/** The reason for which a server was not started, with its place in the file last. */
+export function leftOutReason(why) {
+  return why.split("\n").map((line) => line.replace(/^(.+?:\d+:\d+): (.*)$/u, "$2 ($1)")).join("; ");
+}
+
+/** Servers that were not started because of a mistake: name and reason. Those that are disabled are not among them. */
+export const mistaken = (status) => (status.leftOut ?? []).filter(([, why]) => why !== "disabled");
+
+/** True if nothing of the server can be used until a person has reviewed it. */
+export const waitsForReview = (server) => server.needsReview === true || server.state === "withheld";
+
+/** The state of a server, as the style sheets name it. */
+export const stateOf = (server) => (waitsForReview(server) ? "withheld" : server.state);
 
 /** What is wrong with the audit record, if anything is. */
 export function recordProblem(status) {

@@ -1,6 +1,6 @@
 // Several calls that are approved as one: first what is done to whom, in order, then each call with its sources and arguments.
 
-import { h } from "./dom.js";
+import { coded, h } from "./dom.js";
 import { callHeading, dataFlow, findings, source } from "./first_look.js";
 import { stringify } from "./json.js";
 import { shownJson } from "./values.js";
@@ -23,7 +23,7 @@ function call(one, index) {
   const values = one.guard?.values ?? [];
   return h("section", { class: "plan-call", key: `call-${index}`, "data-planned": String(index + 1) },
     h("h3", null, `${index + 1}. `, h("span", { class: "mono" }, one.name), h("span", { class: "soft" }, ` · ${one.server}`)),
-    h("p", { class: "soft small" }, UNDO[one.effect] ?? one.effect, ". ", one.because ? `Asked because: ${one.because}.` : "Would not be asked about by itself."),
+    h("p", { class: "soft small" }, UNDO[one.effect] ?? one.effect, ". ", one.because ? ["Asked because: ", coded(one.because), "."] : "Would not be asked about by itself."),
     one.summary.unusual && h("p", { class: "unusual" }, one.summary.unusual),
     one.guard && one.data_flow && h("p", { class: "unusual" }, ["Take care: ", dataFlow(one.data_flow)]),
     values.filter((value) => value.source).slice(0, MAX_SOURCES).map((value) => source(value)),

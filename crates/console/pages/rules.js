@@ -7,6 +7,8 @@ import { head, inside } from "./parts.js";
 import { words } from "./rule_effect.js";
 
 const DECISIONS = [["ask", "ask me"], ["allow", "allow it"], ["deny", "deny it"]];
+/** What a rule does with calls. */
+const DECIDED = { ask: "asks about", allow: "allows", deny: "denies" };
 const KINDS = [["is", "is"], ["under", "is in the folder"], ["like", "matches"], ["one_of", "is one of"]];
 const FIELDS = ["decide", "application", "server", "tool", "name", "reason"];
 /** Time for which a saved rule can be undone, in milliseconds. */
@@ -167,7 +169,7 @@ function view({ servers, tools, applications }, _, page) {
       problem && h("p", { class: "problem", role: "alert", key: "problem" }, problem),
       preview?.mistakes.map((one) => h("p", { class: "problem", key: `mistake ${one}`, role: "alert" }, one)),
       preview?.unmatched.map((one) => h("p", { class: "warn", key: `unmatched ${one}`, "data-unmatched": true }, one)),
-      preview?.conflicts.map((one) => h("p", { class: "warn", key: `conflict ${one.number}`, "data-conflict": one.number }, `Rule ${one.number}${one.name ? ` (${one.name})` : ""} in line ${one.line} comes first and decides ${one.decide} for ${many(one.calls, "of these calls", "of these calls")}. `,
+      preview?.conflicts.map((one) => h("p", { class: "warn", key: `conflict ${one.number}`, "data-conflict": one.number }, `Rule ${one.number}${one.name ? ` (${one.name})` : ""} in line ${one.line} comes first. It ${DECIDED[one.decide] ?? one.decide} ${many(one.calls, "of these calls", "of these calls")}. `,
         of ? "Move this rule up in the list to let it decide." : h("button", { type: "button", class: "quiet", onclick: () => change({ place: "first" }) }, "Put the new rule first"))),
       draft.decide === "allow" && !draft.tool && !draft.server && !lists.has("tool") && !lists.has("server") && h("p", { class: "warn", key: "wide" }, "This allows every tool of every server. A narrower rule is safer."),
       h("div", { class: "buttons", key: "buttons" },

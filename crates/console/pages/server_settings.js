@@ -2,9 +2,9 @@
 
 import { begin as beginUpdate } from "./addition.js";
 import { get, path, post } from "./api.js";
-import { escapeHidden, h, unescapeHidden } from "./dom.js";
+import { coded, escapeHidden, h, unescapeHidden } from "./dom.js";
 import { many } from "./format.js";
-import { copyButton, head, inside } from "./parts.js";
+import { copyButton, head, inside, leftOutReason, waitsForReview } from "./parts.js";
 import { changeOf, changeProblem, changeView, forget, showChange, undoBar } from "./server_change.js";
 
 let draft;
@@ -121,7 +121,7 @@ function facts({ name, settings: of, status, permissions, profiles, dependents, 
     fact("Publisher", owner && `GitHub account ${owner}`),
     fact("Version", of?.version),
     fact("Permissions", permissions),
-    fact("State", status ? [status.state, running > 0 && `, ${many(running, "call")} in progress`] : leftOut),
+    fact("State", status ? [waitsForReview(status) ? "waits for review" : status.state, running > 0 && `, ${many(running, "call")} in progress`] : leftOut && coded(leftOutReason(leftOut))),
     fact("Last error", status?.problem),
     fact("Profiles", profiles.length > 0 ? profiles.join(", ") : null),
     fact("Lasting decisions", dependents.grants > 0 && inside("/grants", null, many(dependents.grants, "decision"))),

@@ -1,9 +1,9 @@
 // The servers: how they are, what they offer, starting one anew.
 
 import { get, path, post, query } from "./api.js";
-import { h, toast } from "./dom.js";
+import { coded, h, toast } from "./dom.js";
 import { stringify } from "./json.js";
-import { head, inside, recordProblem } from "./parts.js";
+import { fileProblems, head, inside, leftOutReason, mistaken, recordProblem, stateOf } from "./parts.js";
 import { count, many, span } from "./format.js";
 import { currentRow } from "./keys.js";
 import { firstSeen, pinnedOf, stand, trust, waits } from "./pins.js";
@@ -12,7 +12,7 @@ import { undoBar } from "./server_change.js";
 import { checkButton, checkPanel, runChecks } from "./checks.js";
 import { signInButton, signInPanel, signOutButton } from "./sign_in.js";
 
-const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", failed: "failed", stopped: "stopped" };
+const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", withheld: "waits for review", failed: "failed", stopped: "stopped" };
 const TRANSPORTS = { stdio: "program", http: "HTTP", builtin: "built in" };
 
 let search = "";
@@ -66,13 +66,14 @@ const settingsLink = (name) => inside(`/servers/${path(name)}/settings`, { class
 
 function all(status, app) {
   const shown = status.servers.filter((server) => `${server.name} ${server.target}`.toLowerCase().includes(search.toLowerCase()));
-  const ill = status.servers.filter((server) => server.state !== "ready").length;
+  const ill = status.servers.filter((server) => stateOf(server) !== "ready").length + mistaken(status).length;
   return [
     head("Servers",
       h("input", {
         type: "search", class: "search", "data-search": true, placeholder: "Find a server  /", "aria-label": "Find a server", value: search,
         oninput: (event) => { search = event.target.value; app.render(); },
       }), inside("/profiles", { class: "button-link", "data-profiles": true }, status.profiles?.length > 0 ? many(status.profiles.length, "profile") : "Profiles")),
+    fileProblems(status),
     recordProblem(status),
     undoBar(null, app),
     h("p", { class: "lead", key: "lead" },
@@ -81,14 +82,14 @@ function all(status, app) {
     h("ul", { class: "cards", key: "cards" }, shown.map((server) => card(server, pinnedOf(status.pinned, server), app))),
     shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No server has this name." : "No servers are configured."),
     (status.leftOut?.length ?? 0) > 0 && h("section", { key: "left" }, h("h2", null, "Not started"),
-      h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, inside(`/servers/${path(name)}/settings`, { "data-settings": name }, name)), h("dd", null, why))))),
+      h("dl", { class: "facts" }, status.leftOut.map(([name, why]) => h("div", null, h("dt", null, inside(`/servers/${path(name)}/settings`, { "data-settings": name }, name)), h("dd", null, coded(leftOutReason(why))))))),
     (status.collisions?.length ?? 0) > 0 && h("section", { key: "collisions" }, h("h2", null, "Name collisions"),
       h("ul", { class: "notes" }, status.collisions.map((text) => h("li", null, text)))),
   ];
 }
 
 function card(server, pinned, app) {
-  return h("li", { class: `card server ${server.state}`, key: server.name, "data-row": true, "data-name": server.name },
+  return h("li", { class: `card server ${stateOf(server)}`, key: server.name, "data-row": true, "data-name": server.name },
     h("div", { class: "card-head" },
       state(server),
       h("h2", null, inside(`/servers/${path(server.name)}`, { "data-focus": true, class: "name" }, server.name)),
@@ -101,7 +102,7 @@ function card(server, pinned, app) {
     trouble(server, pinned));
 }
 
-const state = (server) => h("span", { class: `state ${server.state}` }, WORDS[server.state] ?? server.state);
+const state = (server) => h("span", { class: `state ${stateOf(server)}` }, WORDS[stateOf(server)] ?? server.state);
 
 function counts(server) {
   if (server.users !== undefined) return h("span", null, `an account for each user, ${many(server.users, "user")} now`);
@@ -126,10 +127,10 @@ function trouble(server, pinned) {
   const failures = server.failures > 0 && `Failed ${many(server.failures, "time")} in a row. `;
   return [
     server.problem && h("div", { class: "problem" },
-      h("p", null, server.problem.split("\n")[0]),
-      h("p", { class: "soft" }, failures, next, server.hint && `Hint: ${server.hint}`),
+      h("p", null, coded(server.problem.split("\n")[0])),
+      h("p", { class: "soft" }, failures, next, server.hint && ["Hint: ", coded(server.hint)]),
       server.problem.includes("\n") && h("details", { key: "details" }, h("summary", null, "Full message"), h("pre", { class: "code" }, server.problem))),
-    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accept or reject it there"))).map((text) => h("p", { class: "warn" }, text)),
+    [...new Set(server.warnings ?? [])].filter((text) => !(waits(pinned) && text.endsWith("accept or reject it there"))).map((text) => h("p", { class: "warn" }, coded(text))),
   ];
 }
 

@@ -7,7 +7,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::console::Console;
 
@@ -15,6 +15,9 @@ use crate::console::Console;
 const INDEX_PAGE: &str = include_str!("../pages/index.html");
 /// HTML of the page that opens a link.
 const OPEN_PAGE: &str = include_str!("../pages/open.html");
+
+/// HTML of the answer at an address without a page.
+const MISSING_PAGE: &str = include_str!("../pages/missing.html");
 
 /// Content security policy: only resources of the own origin, nothing inline, no markup from text (trusted types), no
 /// framing.
@@ -81,6 +84,11 @@ pub(crate) fn routes() -> Router<Console> {
         let asset = async || ([(CONTENT_TYPE, HeaderValue::from_static(kind))], *text).into_response();
         routes.route(&format!("/assets/{name}"), get(asset))
     })
+}
+
+/// Answers at an address without a page, for browsers.
+pub(crate) fn missing() -> Response {
+    (StatusCode::NOT_FOUND, Html(MISSING_PAGE)).into_response()
 }
 
 /// Adds the security headers to every response to a browser.

@@ -15,11 +15,12 @@ use tokio::task::JoinHandle;
 use crate::accounts::UpstreamAccounts;
 use crate::catalogue::names::{PrefixCollision, ServerPrefixes};
 use crate::config::{HostConfig, HostSettings, ProfileConfig, ServerConfig};
+use crate::file_problems::FileProblems;
 use crate::gateway::{Gateway, GatewayScope, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
 use crate::pins::{PinManager, PinningConfig, format_error_chain};
 use crate::sampling::Sampler;
-use crate::server::{UpstreamConnector, UpstreamEpoch};
+use crate::server::UpstreamConnector;
 use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus};
 
 mod builtin;
@@ -112,6 +113,7 @@ pub struct HostBuilder {
     pinning: Option<PinningConfig>,
     sampler: Option<Arc<Sampler>>,
     tasks: Option<TaskRecords>,
+    file_problems: FileProblems,
 }
 
 impl HostBuilder {
@@ -185,6 +187,13 @@ impl HostBuilder {
         self
     }
 
+    /// Shows problems of files in the status of the host.
+    #[must_use]
+    pub fn file_problems(mut self, problems: FileProblems) -> Self {
+        self.file_problems = problems;
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
@@ -201,7 +210,7 @@ impl HostBuilder {
         if let Some(accounts) = &self.accounts {
             accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
         }
-        let epoch = Arc::new(UpstreamEpoch::default());
+        let epoch = Arc::clone(&self.file_problems.epoch);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));
         let Self { settings, memory, guard, accounts, sampler, tasks, builtins, connectors, .. } = self;
@@ -229,7 +238,7 @@ impl HostBuilder {
             pins.set(&wanted, members);
         }
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
-        shared.accounts = accounts;
+        (shared.accounts, shared.file_problems) = (accounts, self.file_problems);
         shared.profiles.set(&profiles);
         // Reviews of sampling requests need an approval queue.
         if sampler.is_some() && shared.guard.is_none() {
@@ -311,6 +320,7 @@ impl Host {
             pinning: None,
             sampler: None,
             tasks: None,
+            file_problems: FileProblems::default(),
         }
     }
 
@@ -394,6 +404,12 @@ impl Host {
     #[must_use]
     pub fn sampler(&self) -> Option<&Arc<Sampler>> {
         self.shared.sampler.as_ref()
+    }
+
+    /// Returns the problems of files that the status shows.
+    #[must_use]
+    pub fn file_problems(&self) -> &FileProblems {
+        &self.shared.file_problems
     }
 
     /// Returns the status of the servers.

@@ -18,6 +18,7 @@
 //! | [`pins`] | accepted definitions of tools and other items |
 //! | [`accounts`] | accounts at servers, one for all users or one for each |
 //! | [`sampling`] | sampling with models of the host |
+//! | `file_problems` | [`FileProblems`]: followed files that could not be used |
 //! | [`callers`] | identification of local programs |
 
 pub mod accounts;
@@ -27,6 +28,7 @@ pub mod catalogue;
 mod checks;
 pub mod config;
 pub mod deciders;
+mod file_problems;
 mod gateway;
 mod guard;
 mod host;
@@ -43,6 +45,7 @@ pub use config::{
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_START_WAIT,
     DEFAULT_STARTING_PER_CORE, HostSettings, PinMode,
 };
+pub use file_problems::{FileProblem, FileProblems};
 pub use gateway::{
     Gateway, HostServers, HostStatus, PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent,
     ProfileStatus, UnknownServerError,
@@ -56,6 +59,6 @@ pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostGateways, HostStartError, RequestStateConfig,
     ServerChanges, known_labels,
 };
-pub use pins::{PinManager, PinningConfig};
+pub use pins::{DefaultPinMode, PinManager, PinningConfig};
 pub use sampling::Sampler;
 pub use server::implementation;

@@ -10,8 +10,9 @@ use hospes_host::upstream::UpstreamStatus;
 use super::up::{MARGIN, NO_POLICY, NO_SERVERS, line, preset_line};
 use crate::args;
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::mistake_text::mistakes_first;
 use crate::output::{
-    BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable, result_width, table_cell, wrap_text,
+    BOLD, CYAN, CliOutput, DIM, RED, YELLOW, paint, printable, result_width, table_cell, wrap_text,
 };
 use crate::paths;
 
@@ -48,12 +49,7 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
         text.push_str(&format!("  {}: {NO_SERVERS}\n", paint(YELLOW, "no servers")));
     }
     for (name, why) in &status.left_out {
-        text.push_str(&format!(
-            "  {} {} {}\n",
-            paint(DIM, "-"),
-            table_cell(name, 16),
-            paint(DIM, printable(why))
-        ));
+        text.push_str(&left_out(name, why, result_width()));
     }
     for profile in &status.profiles {
         let servers: Vec<String> = profile.servers.iter().map(|server| printable(server)).collect();
@@ -64,6 +60,16 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
             paint(CYAN, format!("{endpoint}/{}", printable(&profile.name))),
             paint(DIM, servers.join(", "))
         ));
+    }
+    for one in &status.file_problems {
+        let since = one.since.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M");
+        let said = format!(
+            "warning: {} has had a mistake since {since}, and what it said before remains in effect: {}",
+            printable(&one.file),
+            printable(&one.problem)
+        );
+        let folded = wrap_text(&said, 2, result_width());
+        text.push_str(&format!("{}\n", folded.replacen("warning", &paint(YELLOW, "warning"), 1)));
     }
     for collision in &status.collisions {
         text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
@@ -79,6 +85,16 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     }
     output.result(text.trim_end());
     Ok(())
+}
+
+/// Describes a server that was not started.
+fn left_out(name: &str, why: &str, width: Option<usize>) -> String {
+    let name = table_cell(name, 16);
+    if why == "disabled" {
+        return format!("  {} {name} {}\n", paint(DIM, "-"), paint(DIM, why));
+    }
+    let why = wrap_text(&printable(&mistakes_first(why)), MARGIN, width);
+    format!("  {} {name} {}\n{}\n", paint(RED, "✗"), paint(RED, "not started"), paint(DIM, why))
 }
 
 /// Describes what a server is sent and how its process was started, without cutting anything.

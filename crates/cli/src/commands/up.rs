@@ -18,6 +18,7 @@ use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
 
 use self::config_reload::ConfigReload;
+pub(crate) use self::config_reload::UsedFiles;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
 pub(crate) use self::server_line::{MARGIN, line, offered_counts};
@@ -51,6 +52,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let reload = ConfigReload::new(&args.host);
     let LoadedConfig { mut config, files } = load(&args.host.files)?;
+    let used = reload.used().clone();
+    used.set(&files);
     check_allowed(&args.allow_host, &args.allow_origin)?;
     check_folders("--root", &args.host.roots)?;
     let hosts: Vec<String> = config.allowed_hosts.iter().chain(&args.allow_host).cloned().collect();
@@ -156,12 +159,12 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         usable: &usable,
         by: by.as_deref(),
         token: pasted.as_deref(),
-        files: &files,
+        files: &used,
     };
     let events = EventWriter::new(output);
     let screen = if shows_screen {
         let notice = if files.is_empty() { startup_text::first_steps() } else { Vec::new() };
-        Some(LiveScreen::open(LiveSources::new(&host, url.clone(), notice), args.ascii))
+        Some(LiveScreen::open(LiveSources::new(&host, url.clone(), (notice, used.clone())), args.ascii))
     } else {
         startup.print(&host, console.as_ref(), output, events);
         None

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use hospes_host::approvals::Approval;
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
-use hospes_host::{CallSnapshot, HostServers, PolicyEnforcer, ServerCalls};
+use hospes_host::{CallSnapshot, FileProblem, HostServers, PolicyEnforcer, ServerCalls};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::approve::sentence;
+use crate::commands::up::UsedFiles;
+use crate::mistake_text::named_commands;
 use crate::screen_log::{self, LogLine};
 
 /// Maximum number of running, and of ended, calls that are gathered.
@@ -28,11 +30,16 @@ pub(crate) struct LiveSources {
     log_count: u64,
     endpoint: String,
     notice: Vec<String>,
+    files: UsedFiles,
 }
 
 impl LiveSources {
-    /// Begins to watch a host. `notice` stands above the servers for as long as all of them are built-in ones.
-    pub(crate) fn new(host: &hospes_host::Host, endpoint: String, notice: Vec<String>) -> Self {
+    /// Begins to watch a host. The notice stands above the servers for as long as no configuration file is used.
+    pub(crate) fn new(
+        host: &hospes_host::Host,
+        endpoint: String,
+        (notice, files): (Vec<String>, UsedFiles),
+    ) -> Self {
         let guard = host.guard().cloned();
         Self {
             servers: host.servers(),
@@ -42,6 +49,7 @@ impl LiveSources {
             log_count: 0,
             endpoint,
             notice,
+            files,
         }
     }
 
@@ -69,10 +77,7 @@ impl LiveSources {
             (_, Some(preset)) => format!("preset {preset}"),
             _ => "policy".to_owned(),
         };
-        // It is about the built-in servers, which end when a configuration is written.
-        let is_builtin =
-            status.left_out.is_empty() && status.servers.iter().all(|server| server.transport == "builtin");
-        let notice = if is_builtin { self.notice.clone() } else { Vec::new() };
+        let notice = if self.files.current().is_empty() { self.notice.clone() } else { Vec::new() };
         LiveData {
             now: Timestamp::now(),
             version: status.version,
@@ -82,6 +87,7 @@ impl LiveSources {
             notice,
             profiles: status.profiles.into_iter().map(|profile| profile.name).collect(),
             problem: status.record_problem,
+            file_problems: status.file_problems,
             waiting: waiting.iter().map(WaitingRow::of).collect(),
             servers: status.servers,
             left_out: status.left_out.into_iter().map(LeftOutServer::new).collect(),
@@ -108,6 +114,8 @@ pub(crate) struct LiveData {
     pub(crate) profiles: Vec<String>,
     /// Problem with the audit log.
     pub(crate) problem: Option<String>,
+    /// Followed files with mistakes.
+    pub(crate) file_problems: Vec<FileProblem>,
     pub(crate) waiting: Vec<WaitingRow>,
     pub(crate) servers: Vec<UpstreamStatus>,
     /// Servers of the configuration that were not started.
@@ -149,6 +157,12 @@ impl LeftOutServer {
     pub(crate) fn is_disabled(&self) -> bool {
         self.reason == "disabled"
     }
+
+    /// Returns the command that mends it: the one that its mistake names, or the one that explains it.
+    pub(crate) fn mend(&self) -> Option<String> {
+        let named = || named_commands(&self.reason).into_iter().next();
+        (!self.is_disabled()).then(|| named().unwrap_or_else(|| format!("hospes doctor {}", self.name)))
+    }
 }
 
 /// A row of the list of servers.
@@ -183,16 +197,13 @@ impl LiveData {
 /// Returns the command that mends a server, or shows how. `None` if nothing is wrong with it.
 pub(crate) fn mend(server: &UpstreamStatus) -> Option<String> {
     let is_well = matches!(server.state, UpstreamState::Ready | UpstreamState::Starting);
-    if is_well && server.warnings.is_empty() {
+    if is_well && server.warnings.is_empty() && !server.waits_for_review() {
         return None;
     }
-    if server.state == UpstreamState::Withheld {
+    if server.waits_for_review() {
         return Some(format!("hospes pins show {}", server.name));
     }
     // A hint names its command between backticks.
-    let named = server.hint.as_deref().and_then(|hint| {
-        let command = hint.split('`').nth(1)?;
-        command.starts_with("hospes ").then(|| command.to_owned())
-    });
+    let named = server.hint.as_deref().and_then(|hint| named_commands(hint).into_iter().next());
     Some(named.unwrap_or_else(|| format!("hospes doctor {}", server.name)))
 }

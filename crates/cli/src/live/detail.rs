@@ -15,6 +15,7 @@ use super::rows;
 use super::state::{LiveFocus, LiveState};
 use crate::approve::{bold, dim, text};
 use crate::commands::up::offered_counts;
+use crate::mistake_text::{mistakes_first, named_commands};
 use crate::output::is_detail;
 use crate::screen_log::LogLine;
 
@@ -62,9 +63,14 @@ fn left_out_reason(lines: &mut Vec<Line<'static>>, server: &LeftOutServer, width
     if server.is_disabled() {
         return fact(lines, "", "The configuration disables it.", width, Style::new());
     }
-    fact(lines, "mistake", &server.reason, width, Style::new());
-    let hint = "correct the entry; the host reads the file again when it changes";
-    fact(lines, "hint", hint, width, Style::new());
+    fact(lines, "mistake", &mistakes_first(&server.reason), width, Style::new());
+    let commands: Vec<String> =
+        named_commands(&server.reason).iter().map(|command| format!("`{command}`")).collect();
+    let hint = match commands.as_slice() {
+        [] => "correct the entry; the host reads the file again when it changes".to_owned(),
+        commands => format!("{}; the host notices it and starts the server", commands.join(", ")),
+    };
+    fact(lines, "hint", &hint, width, Style::new());
 }
 
 fn fact(lines: &mut Vec<Line<'static>>, name: &'static str, said: &str, width: usize, style: Style) {

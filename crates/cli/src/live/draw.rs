@@ -61,6 +61,7 @@ fn top_lines(data: &LiveData, state: &LiveState, area: Rect) -> (Vec<Line<'stati
         let style = bold().fg(Color::Red);
         top.push(Line::styled(format!(" ✗ {}", text::line(problem, width.saturating_sub(4))), style));
     }
+    top.extend(rows::file_problems(data, width));
     if data.calls.ended.is_empty() && data.calls.running.is_empty() {
         let notice = data.notice.iter();
         top.extend(notice.map(|line| Line::raw(format!(" {}", text::line(line, width.saturating_sub(2))))));

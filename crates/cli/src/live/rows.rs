@@ -15,6 +15,7 @@ use super::data::{LeftOutServer, LiveData, ServerRow, mend};
 use super::state::LiveState;
 use crate::approve::draw::left;
 use crate::approve::{bold, dim, text};
+use crate::mistake_text::reason;
 use crate::output::{first_line, is_detail};
 
 /// Number of steps of a progress bar.
@@ -104,6 +105,16 @@ pub(super) fn header(data: &LiveData, state: &LiveState, width: usize) -> Line<'
     spread(left, right, width)
 }
 
+/// Returns the lines about followed files with mistakes.
+pub(super) fn file_problems(data: &LiveData, width: usize) -> impl Iterator<Item = Line<'static>> {
+    data.file_problems.iter().map(move |one| {
+        let name = one.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        let since = minute_of_day(one.since);
+        let said = format!(" ▲ {name}, mistake since {since}: {}", one.problem);
+        Line::styled(text::line(&said, width), bold().fg(Color::Yellow))
+    })
+}
+
 /// Returns the line about what waits, with the time left of what expires first.
 pub(super) fn waiting(data: &LiveData, width: usize) -> Option<Line<'static>> {
     let first = data.waiting.iter().min_by_key(|row| row.expires_at)?;
@@ -123,10 +134,10 @@ pub(super) fn waiting(data: &LiveData, width: usize) -> Option<Line<'static>> {
 /// Returns the sign of a server, its colour and the word for its state.
 pub(super) fn sign(server: &UpstreamStatus) -> (&'static str, Color, &'static str) {
     match server.state {
+        _ if server.waits_for_review() => ("◍", Color::Yellow, "waits for review"),
         UpstreamState::Ready if server.warnings.is_empty() => ("●", Color::Green, "ready"),
         UpstreamState::Ready => ("●", Color::Yellow, "ready, with a warning"),
         UpstreamState::Starting => ("◐", Color::Yellow, "starting"),
-        UpstreamState::Withheld => ("◍", Color::Yellow, "waits for review"),
         UpstreamState::Retrying => ("○", Color::Yellow, "retrying"),
         UpstreamState::Failed => ("✗", Color::Red, "failed"),
         _ => ("✗", Color::Red, "stopped"),
@@ -160,7 +171,7 @@ pub(super) fn server(
 ) -> Line<'static> {
     let (mark, color, word) = sign(server);
     let mut spans = row_begin((mark, color), &server.name, name_width, is_selected);
-    let is_well = matches!(server.state, UpstreamState::Ready);
+    let is_well = server.state == UpstreamState::Ready && !server.waits_for_review();
     if is_well {
         let offers = match (server.users, server.tools) {
             (Some(users), _) => format!("{users} users"),
@@ -227,10 +238,15 @@ pub(super) fn left_out(
     let (mark, color, word) = left_out_sign(server);
     let mut spans = row_begin((mark, color), &server.name, name_width, is_selected);
     spans.push(Span::styled(word, Style::new().fg(color)));
+    let command = server.mend().map(|command| text::line(&command, 40));
+    let end = command.as_ref().map_or(0, |command| command.width() + 3);
     if !server.is_disabled() {
-        push_reason(&mut spans, &first_line(&server.reason, 200), width);
+        // The file is in the full view, for which the row has no room.
+        let said = reason(&server.reason).split("; `hospes ").next().unwrap_or_default();
+        push_reason(&mut spans, &first_line(said, 200), width.saturating_sub(end));
     }
-    fit(spans, width)
+    let end = command.map(|command| vec![Span::styled(format!("{command} "), bold())]);
+    spread(spans, end.unwrap_or_default(), width)
 }
 
 /// Returns the sign of a server that was not started, its colour and the word for its state.

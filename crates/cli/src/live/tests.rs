@@ -396,20 +396,54 @@ fn servers_that_were_not_started_have_a_row_and_their_mistake() {
     data.left_out = vec![left_out("unset", mistake), left_out("old", "disabled")];
     let mut state = state(&data);
     let rows = screen(&data, &state, (80, 24), PLAIN);
-    assert!(row(&rows, "✗ unset").contains("not started: hospes.toml:4:9: the variable"), "{rows:?}");
+    assert!(row(&rows, "✗ unset").contains("not started: the variable `MISSING_TOKEN`"), "{rows:?}");
     assert!(row(&rows, "- old").contains("disabled"), "{rows:?}");
     assert!(screen(&data, &state, (50, 12), PLAIN)[0].contains("2 of 5 servers ready"));
     press(&mut state, &data, "↓↓↓↓d");
     assert_eq!(state.server.as_deref(), Some("unset"));
     let text = screen(&data, &state, (80, 24), PLAIN).join("\n");
     assert!(text.contains("✗ unset  not started"), "{text}");
-    assert!(text.contains("mistake     hospes.toml:4:9: the variable `MISSING_TOKEN` is not set,"), "{text}");
+    assert!(text.contains("mistake     the variable `MISSING_TOKEN` is not set, and there is no"), "{text}");
     assert!(text.contains("correct the entry"), "{text}");
     press(&mut state, &data, "d\n");
     let text = screen(&data, &state, (120, 40), PLAIN).join("\n");
-    assert!(text.contains("│ mistake     hospes.toml:4:9: the variable"), "{text}");
+    assert!(text.contains("│ mistake     the variable `MISSING_TOKEN`"), "{text}");
     press(&mut state, &data, "/unset\n");
     assert_eq!(state.servers(&data).count(), 1);
+}
+
+/// The path of the file took all the room of the row.
+#[test]
+fn the_row_of_a_missing_secret_has_the_reason_and_the_command() {
+    let mut data = data();
+    let mistake = "/home/somebody/a/long/path/of/a/folder/hospes.toml:4:9: `env.TOKEN` of server `gh`: the secret `gh` is \
+                   not stored; `hospes secret set gh` stores it";
+    data.left_out = vec![left_out("gh", mistake)];
+    let mut state = state(&data);
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    let row = row(&rows, "✗ gh");
+    assert!(row.contains("not started: the secret `gh` is not stored") && row.contains("hospes secret set gh"), "{row}");
+    press(&mut state, &data, "↓↓↓↓d");
+    let text = screen(&data, &state, (80, 24), PLAIN).join("\n");
+    assert!(text.contains("hint        `hospes secret set gh`") && !text.contains("correct the entry"), "{text}");
+}
+
+/// A connected server of which nothing can be called had the sign of one that is ready.
+#[test]
+fn a_server_that_waits_for_its_first_review_has_the_sign_of_that() {
+    let mut data = data();
+    let mut blocked = server("mail", "ready", &json!({}));
+    blocked["needsReview"] = json!(true);
+    data.servers[2] = serde_json::from_value(blocked).unwrap();
+    data.file_problems = serde_json::from_value(json!([
+        { "file": "~/.config/hospes/policy.toml", "problem": "expected a decision (~/p.toml:2:1)", "since": NOW }
+    ]))
+    .unwrap();
+    let rows = screen(&data, &state(&data), (80, 24), PLAIN);
+    let shown = row(&rows, "◍ mail");
+    assert!(shown.contains("waits for review") && shown.contains("hospes pins show mail"), "{shown}");
+    let shown = row(&rows, "▲ policy.toml");
+    assert!(shown.contains("mistake since") && shown.contains("expected a decision"), "{shown}");
 }
 
 #[test]

@@ -356,6 +356,25 @@ fn the_first_steps_go_when_a_configuration_is_written() {
     terminal.until("no first steps", |screen| !screen.contents().contains("No configuration"));
 }
 
+/// The banner stayed where the configuration has built-in servers, such as the one of the first steps of the documentation.
+#[test]
+fn the_first_steps_go_also_when_the_servers_are_built_in() {
+    let house = House::new();
+    let mut command = house.command(&["up", "--listen", "127.0.0.1:0", "--console", "off"]);
+    command.env_remove("CI").env_remove("NO_COLOR");
+    let mut terminal = Terminal::start(&command, 100, 30);
+    terminal.sees("No configuration");
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    house.write("config/hospes/config.toml", "[servers.clock]\nbuiltin = 'time'\n");
+    terminal.sees("● clock");
+    terminal.until("no first steps", |screen| !screen.contents().contains("No configuration"));
+    house.write("config/hospes/config.toml", "[servers.clock]\nbuiltin = 7\n");
+    terminal.sees("▲ config.toml, mistake since");
+    terminal.type_keys("q");
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.text().contains("No configuration"), "{}", terminal.text());
+}
+
 /// An entry with a mistake was in `hospes status` alone: its warning was printed before the screen was opened.
 #[test]
 fn a_server_that_was_not_started_is_on_the_screen_and_its_warning_in_the_log() {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -20,6 +22,10 @@ impl ReloadedHost {
     fn start(servers: &[(&str, Value)]) -> Self {
         let house = House::new();
         let config = house.config(servers);
+        Self::with(house, config)
+    }
+
+    fn with(house: House, config: String) -> Self {
         let host = Running::start(house.command(&[
             "up",
             "--listen",
@@ -187,4 +193,118 @@ fn arguments_are_recorded_from_the_time_at_which_the_configuration_asks_for_it()
         .map(|entry| entry["arguments"]["timezone"].clone())
         .collect();
     assert_eq!(zones, [Value::Null, json!("Europe/Rome"), Value::Null]);
+}
+
+fn status(house: &House) -> Value {
+    serde_json::from_str(&house.run(&["--json", "status"]).stdout).unwrap_or_default()
+}
+
+/// A server of the status by its name; null if it is not there.
+fn server_status(house: &House, name: &str) -> Value {
+    let status = status(house);
+    let servers = status["servers"].as_array().cloned().unwrap_or_default();
+    servers.into_iter().find(|server| server["name"] == name).unwrap_or_default()
+}
+
+/// The mode of acceptance was computed once, when the host started.
+///
+/// covers: HOST-03
+#[test]
+fn new_servers_are_reviewed_once_a_policy_file_is_written_and_no_longer_when_it_is_gone() {
+    let house = House::new();
+    let servers: Vec<(&str, Value)> =
+        ["one", "two", "three"].map(|name| (name, house.server(name, &["greet"], ""))).into();
+    let host = ReloadedHost::start(&servers[..1]);
+    let waits = |name: &str, expected: bool| {
+        let mut last = Value::Null;
+        eventually(&format!("{name} is ready, and waits for review: {expected}"), || {
+            last = server_status(&host.house, name);
+            last["state"] == "ready" && (last["needsReview"] == true) == expected
+        });
+    };
+    waits("one", false);
+    std::fs::create_dir_all(host.house.path("config/hospes")).unwrap();
+    let policy = host.house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'allow'\n");
+    host.host.said(|line| line.contains("policy reloaded: 1 rule from"));
+    host.write(&servers[..2]);
+    waits("two", true);
+    waits("one", false);
+    let shown = host.house.run(&["status"]).stdout;
+    assert!(shown.contains("◍ two") && shown.contains("waits for review, 1 tool"), "{shown}");
+    assert!(shown.contains("● one"), "{shown}");
+
+    // What waits goes on to wait: it was not accepted.
+    std::fs::remove_file(&policy).unwrap();
+    let said = host.host.said(|line| line.contains("policy.toml was deleted"));
+    assert!(said.contains("new servers are accepted on first use from now on"), "{said}");
+    host.write(&servers);
+    waits("three", false);
+    waits("two", true);
+}
+
+/// The host went on without a secret until its configuration was touched.
+#[test]
+fn a_server_starts_once_its_secret_is_stored() {
+    let house = House::new();
+    let [one, needing] = ["one", "needing"].map(|name| {
+        let script = house.server(name, &["greet"], "")["args"][0].clone();
+        format!("[servers.{name}]\ncommand = 'sh'\nargs = [{script}]\n")
+    });
+    let config = format!("{one}{needing}env = {{ TOKEN = '${{secret:needed.token}}' }}\n");
+    let config = house.write("hospes.toml", &config).to_str().unwrap().to_owned();
+    let host = ReloadedHost::with(house, config);
+    let mut last = Value::Null;
+    eventually("it is not started", || {
+        last = status(&host.house);
+        last["leftOut"][0][0] == "needing"
+    });
+    assert!(last["leftOut"][0][1].as_str().unwrap().contains("`hospes secret set needed.token`"), "{last}");
+    let shown = host.house.run(&["status"]).stdout;
+    assert!(shown.contains("✗ needing") && shown.contains("not started"), "{shown}");
+    let doctor = host.house.run(&["doctor", "needing", "--config", &host.config]);
+    assert!(doctor.stdout.contains("`hospes secret set needed.token`; a running host"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("correct the entry"), "{doctor:?}");
+    let mut set = host.house.command(&["secret", "set", "needed.token"]);
+    let mut child = set.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"sesame").unwrap();
+    assert!(child.wait().unwrap().success());
+    eventually("it is ready", || server_status(&host.house, "needing")["state"] == "ready");
+    assert_eq!(status(&host.house)["leftOut"], Value::Null);
+}
+
+/// The end of a long line, with the mistake, was cut, and the status had nothing of it.
+#[test]
+fn a_mistake_in_a_followed_file_is_in_the_status_until_it_is_corrected() {
+    let house = House::new();
+    let one = house.server("one", &["greet"], "");
+    let host = ReloadedHost::start(&[("one", one.clone())]);
+    host.lists(&["one__greet"]);
+    let problems = || status(&host.house)["fileProblems"].clone();
+    assert_eq!(problems(), Value::Null);
+    std::fs::create_dir_all(host.house.path("config/hospes")).unwrap();
+    host.house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'perhaps'\n");
+    let said = host.host.said(|line| line.contains("the previous rules remain in effect"));
+    assert!(said.find("perhaps").unwrap() < said.find("policy.toml:2:").unwrap(), "{said}");
+    let mut last = Value::Null;
+    eventually("it is in the status", || {
+        last = problems();
+        last[0]["problem"].is_string()
+    });
+    assert!(last[0]["file"].as_str().unwrap().ends_with("policy.toml"), "{last}");
+    assert!(last[0]["since"].is_string() && last[0]["problem"].as_str().unwrap().contains("perhaps"), "{last}");
+    let shown = host.house.run(&["status"]).stdout;
+    assert!(shown.contains("policy.toml has had a mistake since"), "{shown}");
+    host.house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'allow'\n");
+    eventually("it is corrected", || problems().is_null());
+
+    std::fs::write(&host.config, "{ \"mcpServers\": {").unwrap();
+    eventually("the configuration has a mistake", || problems()[0]["problem"].is_string());
+    // An entry whose server goes on is not one that was not started.
+    host.write(&[("one", json!({ "command": 7 }))]);
+    let goes_on = |problem: &Value| problem.as_str().is_some_and(|text| text.contains("`one` goes on as it was"));
+    host.write(&[("one", json!({ "command": 7 })), ("two", house.server("two", &["greet"], ""))]);
+    eventually("the entry has a mistake", || goes_on(&problems()[0]["problem"]));
+    assert_eq!(status(&host.house)["leftOut"], Value::Null);
+    host.write(&[("one", one)]);
+    eventually("the configuration is corrected", || problems().is_null());
 }

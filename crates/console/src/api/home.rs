@@ -192,7 +192,7 @@ fn moment(entry: &AuditEntry) -> Timestamp {
 }
 
 /// Returns true for an entry of a whole call. A question to an application is not one; its answer is an entry of its own.
-fn is_call(entry: &AuditEntry) -> bool {
+pub(super) fn is_call(entry: &AuditEntry) -> bool {
     matches!(entry.kind, AuditEntryKind::Call | AuditEntryKind::Prompt | AuditEntryKind::Resource)
         && entry.ending != Some(AuditOutcome::Asked)
 }

@@ -28,9 +28,11 @@ use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
+use http::HeaderMap;
+use http::header::ACCEPT;
 use serde::Serialize;
 
 use crate::api_error::ApiError;
@@ -80,9 +82,9 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         // After the layer, which covers only the routes before it: a link is opened without a session.
         .route("/open", post(sessions::open));
     Router::new()
-        .nest("/api", inside)
+        .nest("/api", inside.fallback(not_found))
         .merge(pages::routes())
-        .fallback(not_found)
+        .fallback(not_found_in_browser)
         // The last layer is the outermost: host and origin are checked before a body is read, and errors get the
         // security headers too.
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -177,6 +179,16 @@ async fn about(
 
 async fn not_found() -> ApiError {
     ApiError::Nothing("not found".to_owned())
+}
+
+/// Answers at an unknown address: a page where a person looks at it, else as the interface does.
+async fn not_found_in_browser(headers: HeaderMap) -> Response {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    let is_page = accepted.is_some_and(|accepted| accepted.contains("text/html"));
+    match is_page {
+        true => pages::missing(),
+        false => not_found().await.into_response(),
+    }
 }
 
 async fn limit_time(request: Request, next: Next) -> Result<Response, ApiError> {

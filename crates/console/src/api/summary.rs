@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::activity::{ActivityQueryResult, parse_query, require_audit};
+use super::home::is_call;
 use crate::api_error::ApiResult;
 use crate::console::Console;
 
@@ -149,7 +150,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> Activity
         taken.extend(micros);
         all.extend(micros);
         if let Some(server) = entry.server.as_deref()
-            && matches!(entry.kind, AuditEntryKind::Call | AuditEntryKind::Prompt | AuditEntryKind::Resource)
+            && is_call(entry)
         {
             let (of, taken) = servers.entry(server).or_insert_with(|| {
                 let none = LatencyPercentiles::default();
@@ -249,6 +250,8 @@ mod tests {
         process.kind = AuditEntryKind::Server;
         let entries = [
             entry(0, "a", AuditOutcome::Done, 10),
+            // A question is not a call: its answer is an entry of its own.
+            entry(0, "a", AuditOutcome::Asked, 10),
             entry(0, "a", AuditOutcome::ToolError, 30),
             // A person took a minute to deny the call.
             entry(59, "a", AuditOutcome::Refused, 60_000_000),

@@ -31,6 +31,23 @@ async fn a_server_is_shown_with_what_it_offers_and_started_anew() {
     assert!(by.starts_with("the person at the console, browser session "), "{by}");
 }
 
+/// A person who follows an old link saw JSON.
+#[tokio::test]
+async fn an_unknown_page_is_a_page_and_an_unknown_route_is_not() {
+    let house = House::new().await;
+    let browser = house.browser().await;
+    let html = format!("{}accept: text/html,application/xhtml+xml\r\n", browser.headers());
+    let page = send(browser.address, "GET", "/no/such/page", &html, "").await;
+    assert_eq!(page.status, 404);
+    assert!(page.header("content-type").unwrap().starts_with("text/html"), "{page:?}");
+    assert!(page.body.contains("<a href=\"/\">"), "{page:?}");
+    assert!(page.header("content-security-policy").is_some());
+    for (path, headers) in [("/no/such/page", browser.headers()), ("/api/nothing", html)] {
+        let answer = send(browser.address, "GET", path, &headers, "").await;
+        assert_eq!((answer.status, answer.code()), (404, "nothing".to_owned()), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_problem_with_the_record_is_shown() {
     let house = House::new().await;

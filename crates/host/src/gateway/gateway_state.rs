@@ -22,6 +22,7 @@ use crate::accounts::{AccountLimits, UpstreamAccounts, is_user};
 use crate::catalogue::names::ServerPrefixes;
 use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, status_resource};
 use crate::config::{HostSettings, ToolFilter};
+use crate::file_problems::FileProblems;
 use crate::guard::PolicyEnforcer;
 use crate::sampling::Sampler;
 use crate::server::{CapabilitySet, ListKinds, UpstreamEpoch, UpstreamListing};
@@ -43,6 +44,8 @@ pub(crate) struct GatewayState {
     pub(crate) epoch: Arc<UpstreamEpoch>,
     /// Servers of the configuration that are not started, with the reason.
     pub(crate) left_out: RwLock<Vec<(String, String)>>,
+    /// Followed files that could not be used.
+    pub(crate) file_problems: FileProblems,
     /// Policy enforcement and recording. If it is absent, everything is allowed.
     pub(crate) guard: Option<Arc<PolicyEnforcer>>,
     pub(crate) accounts: Option<UpstreamAccounts>,
@@ -162,6 +165,7 @@ impl GatewayState {
             memory,
             epoch,
             left_out: RwLock::new(left_out),
+            file_problems: FileProblems::default(),
             guard,
             accounts: None,
             sampler: None,
@@ -489,6 +493,10 @@ impl GatewayState {
         let is_named = |name: &str| profile.as_ref().is_none_or(|profile| profile.includes(name));
         status.left_out.extend(left_out.iter().filter(|(name, _)| is_named(name)).cloned());
         drop(left_out);
+        if profile.is_none() {
+            // Paths and mistakes of files are of no use to the applications of one profile.
+            status.file_problems = self.file_problems.current();
+        }
         status.profiles = self.profile_statuses(scope);
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         let policy = self.guard.as_ref().and_then(|guard| guard.policy());

@@ -3,6 +3,7 @@
 use hospes_policy::Preset;
 use serde::{Deserialize, Serialize};
 
+use crate::file_problems::FileProblem;
 use crate::upstream::{UpstreamState, UpstreamStatus};
 
 /// A profile and the servers that it shows.
@@ -38,6 +39,9 @@ pub struct HostStatus {
     /// Servers that were not started, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<(String, String)>,
+    /// Configuration and policy files that were changed and could not be used, sorted by file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_problems: Vec<FileProblem>,
     /// Names shared by several tools or prompts, none of which is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collisions: Vec<String>,
@@ -61,6 +65,7 @@ impl HostStatus {
             servers,
             profiles: Vec::new(),
             left_out: Vec::new(),
+            file_problems: Vec::new(),
             collisions: Vec::new(),
             record_problem: None,
             without_policy: false,

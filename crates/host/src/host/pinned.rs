@@ -7,13 +7,13 @@ use hospes_store::AuditLog;
 use tokio::task::JoinHandle;
 
 use crate::config::{PinMode, ServerConfig};
-use crate::pins::{PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
+use crate::pins::{DefaultPinMode, PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
 use crate::server::UpstreamEpoch;
 
 /// The store of the pins, and what is pinned of each server.
 pub(super) struct HostPins {
     store: Arc<PinStore>,
-    mode: PinMode,
+    mode: DefaultPinMode,
     members: PinMembers,
 }
 
@@ -26,8 +26,9 @@ impl HostPins {
         epoch: &Arc<UpstreamEpoch>,
     ) -> Option<Self> {
         let mode = pinning.mode();
-        let is_off = |server: &ServerConfig| server.pins.unwrap_or(mode) == PinMode::Off;
-        if mode == PinMode::Off && servers.iter().all(is_off) {
+        let now = mode.current();
+        let is_off = |server: &ServerConfig| server.pins.unwrap_or(now) == PinMode::Off;
+        if now == PinMode::Off && servers.iter().all(is_off) {
             return None;
         }
         let store = Arc::new(PinStore::new(&pinning.or_audit(audit), Arc::clone(epoch)));
@@ -44,7 +45,7 @@ impl HostPins {
 
     /// Creates what is pinned of a server. `None` if the server is not pinned.
     pub(super) fn member(&self, server: &ServerConfig) -> Option<PinMember> {
-        PinMember::of(server, self.mode, &self.store)
+        PinMember::of(server, &self.mode, &self.store)
     }
 
     /// Returns what is pinned of a server of the host.

@@ -103,7 +103,7 @@ impl Host {
     /// If two servers would be shown under one name, or a profile has the name of a server. Nothing has changed then.
     pub async fn update_servers(&self, mut config: HostConfig) -> Result<ServerChanges, HostStartError> {
         let invalid: HashSet<String> = config.rejected.iter().map(|rejected| rejected.name.clone()).collect();
-        let (mut wanted, left_out) = split_servers(&mut config);
+        let (mut wanted, mut left_out) = split_servers(&mut config);
         let profiles = std::mem::take(&mut config.profiles);
         let mut configured = self.configured.lock().await;
         let mut changes = ServerChanges::default();
@@ -167,7 +167,16 @@ impl Host {
         [&mut changes.added, &mut changes.replaced, &mut changes.deferred]
             .into_iter()
             .for_each(|list| list.sort());
-        *self.shared.left_out.write() = left_out;
+        // Of a server that goes on as it was, it is not true that it was not started.
+        left_out.retain(|(name, _)| wanted.iter().all(|server| server.label() != *name));
+        let is_other = {
+            let mut known = self.shared.left_out.write();
+            std::mem::replace(&mut *known, left_out.clone()) != left_out
+        };
+        if is_other {
+            // For those who show the status, also if no server changes.
+            self.shared.epoch.bump();
+        }
         let now = by_name(&profiles);
         changes.compare_profiles(&configured.profiles, &now);
         let has_new_servers = !(new.is_empty() && changes.removed.is_empty());

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use url::Url;
 
+use super::default_pin_mode::DefaultPinMode;
 use super::definition::definitions;
 use super::fingerprint::fingerprint;
 use super::lint::needs_review;
@@ -36,7 +37,13 @@ pub(crate) struct PinGate {
     /// Names of variables that the process gets from the host, if not the usual few.
     inherited: Option<Vec<String>>,
     filter: ToolFilter,
-    trust: TrustMode,
+    /// Mode of the server's own configuration.
+    own_mode: Option<PinMode>,
+    /// Mode of all servers without one of their own.
+    default_mode: DefaultPinMode,
+    /// True if the server has waited for a person since the host started. It is not accepted by itself any more then, even
+    /// if the mode changes.
+    has_waited: AtomicBool,
     /// True if the server has been accepted at another address and not yet at this one.
     has_moved: AtomicBool,
     book: Arc<PinStore>,
@@ -51,8 +58,8 @@ pub(crate) struct PinGate {
 impl PinGate {
     /// Creates the gate of a server. `None` if it is not pinned, and for built-in servers, which are trusted like the
     /// program.
-    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
-        let trust = trust_mode(config.pins.unwrap_or(mode))?;
+    pub(crate) fn of(config: &ServerConfig, mode: &DefaultPinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
+        trust_mode(config.pins.unwrap_or(mode.current()))?;
         if matches!(config.transport, ServerTransport::Builtin(_)) {
             return None;
         }
@@ -61,7 +68,9 @@ impl PinGate {
             transport: config.transport.clone(),
             inherited: config.sandbox.environment.clone(),
             filter: config.tools.clone(),
-            trust,
+            own_mode: config.pins,
+            default_mode: mode.clone(),
+            has_waited: AtomicBool::new(false),
             has_moved: AtomicBool::new(false),
             book: Arc::clone(book),
             fingerprint: Mutex::default(),
@@ -86,7 +95,7 @@ impl PinGate {
         let known = self.book.store.server(&self.server, found.target).await;
         let mut known = known.map_err(|error| self.unreadable(&error))?;
         let is_accepted = known.as_ref().is_some_and(|known| known.state == ServerPinState::Accepted);
-        let has_moved = self.trust == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
+        let has_moved = self.mode_now() == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
         self.has_moved.store(has_moved, Ordering::Relaxed);
         let trust = self.trust_now();
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
@@ -105,7 +114,12 @@ impl PinGate {
         // Taken as it is when it is first seen.
         let is_new = known.is_none_or(|known| known.state == ServerPinState::New);
         match whole {
-            Some(BlockReason::NewServer) if is_new => Ok(trust == TrustMode::Ask),
+            Some(BlockReason::NewServer) if is_new => {
+                let waits = trust == TrustMode::Ask;
+                let is_asked = self.mode_now() == TrustMode::Ask;
+                self.has_waited.fetch_or(is_asked, Ordering::Relaxed);
+                Ok(waits)
+            }
             None => Ok(false),
             Some(why) => Err(UpstreamConnectError::new(format!("not started: {}", why.as_str()))
                 .with_hint(Some(REVIEW_INSTRUCTION))
@@ -192,7 +206,16 @@ impl PinGate {
     /// Returns how definitions that were not seen before are treated. A server that moved to another address is not
     /// accepted because its name was seen before.
     fn trust_now(&self) -> TrustMode {
-        if self.has_moved.load(Ordering::Relaxed) { TrustMode::Ask } else { self.trust }
+        if self.has_moved.load(Ordering::Relaxed) || self.has_waited.load(Ordering::Relaxed) {
+            return TrustMode::Ask;
+        }
+        self.mode_now()
+    }
+
+    /// Returns the mode of the configuration and the rules.
+    fn mode_now(&self) -> TrustMode {
+        // A gate exists only where something is pinned, and what is pinned stays so.
+        trust_mode(self.own_mode.unwrap_or_else(|| self.default_mode.current())).unwrap_or(TrustMode::Ask)
     }
 
     /// Returns true if a server of this name was accepted at another address, and none at this one.

@@ -11,12 +11,13 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::builtin_tools::BuiltinTools;
+use super::default_pin_mode::DefaultPinMode;
 use super::fingerprint::fingerprint;
 use super::gate::PinGate;
 use super::pin_store::PinStore;
 use super::pinning_config::PinningConfig;
 use super::view::{DefinitionDifference, PinnedServer};
-use crate::config::{PinMode, ServerConfig, ServerTransport};
+use crate::config::{ServerConfig, ServerTransport};
 use crate::server::ListingRecorder;
 
 /// Error of reading, accepting or rejecting pins.
@@ -70,7 +71,7 @@ pub(crate) enum PinMember {
 
 impl PinMember {
     /// Creates the handle of a server. `None` if it is not pinned.
-    pub(crate) fn of(config: &ServerConfig, mode: PinMode, book: &Arc<PinStore>) -> Option<Self> {
+    pub(crate) fn of(config: &ServerConfig, mode: &DefaultPinMode, book: &Arc<PinStore>) -> Option<Self> {
         match &config.transport {
             transport @ ServerTransport::Builtin(_) => {
                 let tools = BuiltinTools::new(&config.name, book);

@@ -11,6 +11,7 @@
 
 mod builtin_tools;
 mod changed_tools;
+mod default_pin_mode;
 mod definition;
 mod fingerprint;
 mod gate;
@@ -29,6 +30,7 @@ mod status;
 mod view;
 
 pub use crate::config::PinMode;
+pub use default_pin_mode::DefaultPinMode;
 pub(crate) use fingerprint::target;
 pub use gate::REVIEW_INSTRUCTION;
 pub use hospes_store::pins::{ItemKind, ItemPinState, RecordedDefinition, Sha256Digest};

@@ -2,13 +2,13 @@
 
 use hospes_store::{AuditLog, StateStore};
 
-use crate::config::PinMode;
+use super::default_pin_mode::DefaultPinMode;
 
 /// Configuration of pinning: the store of the pins and the mode of acceptance.
 #[derive(Clone, Debug)]
 pub struct PinningConfig {
     pub(super) state: StateStore,
-    mode: PinMode,
+    mode: DefaultPinMode,
     pub(super) audit: Option<AuditLog>,
     /// Servers, besides those of the host, whose stored tools are known.
     pub(super) neighbours: Vec<String>,
@@ -17,10 +17,10 @@ pub struct PinningConfig {
 }
 
 impl PinningConfig {
-    /// In this state.
+    /// In this state. The mode is a fixed one, or one that changes while the host runs.
     #[must_use]
-    pub fn new(state: StateStore, mode: PinMode) -> Self {
-        Self { state, mode, audit: None, neighbours: Vec::new(), neighbour_tools: Vec::new() }
+    pub fn new(state: StateStore, mode: impl Into<DefaultPinMode>) -> Self {
+        Self { state, mode: mode.into(), audit: None, neighbours: Vec::new(), neighbour_tools: Vec::new() }
     }
 
     /// Adds servers that the host does not start, and whose tools, as they were last seen, are compared with those of its
@@ -41,8 +41,8 @@ impl PinningConfig {
 
     /// Returns the mode in which definitions are accepted when they are first seen.
     #[must_use]
-    pub fn mode(&self) -> PinMode {
-        self.mode
+    pub fn mode(&self) -> DefaultPinMode {
+        self.mode.clone()
     }
 
     pub(crate) fn or_audit(mut self, audit: Option<&AuditLog>) -> Self {

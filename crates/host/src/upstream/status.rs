@@ -1,10 +1,11 @@
 //! Status of a server, for people and programs.
 
+use hospes_store::pins::ItemKind;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::phase::UpstreamPhase;
-use crate::server::{ServerProcess, UpstreamServer};
+use super::phase::{ReadyConnection, UpstreamPhase};
+use crate::server::{BlockReason, DefinitionGate, ServerProcess, UpstreamServer};
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +87,9 @@ pub struct UpstreamStatus {
     /// True if the server requires a sign-in, and there are no tokens for it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub needs_sign_in: bool,
+    /// True if the server is connected and a person has to review it before any of its tools can be called.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_review: bool,
     /// Other problems: lists that cannot be read, results that do not fit their schema, tools that are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -107,6 +111,18 @@ pub struct UpstreamStatus {
 }
 
 impl UpstreamStatus {
+    /// Returns true if nothing of the server can be used until a person has reviewed it, be it connected or not.
+    #[must_use]
+    pub fn waits_for_review(&self) -> bool {
+        self.needs_review || self.state == UpstreamState::Withheld
+    }
+
+    /// Returns the word for the state, for people.
+    #[must_use]
+    pub fn state_word(&self) -> &'static str {
+        if self.waits_for_review() { "waits for review" } else { self.state.as_str() }
+    }
+
     /// Returns the status of a server with per-user accounts, which connects when a user arrives.
     pub(crate) fn per_user(server: &UpstreamServer, users: usize) -> Self {
         let mut status = Self::of(server, &UpstreamPhase::Stopped);
@@ -132,6 +148,7 @@ impl UpstreamStatus {
             problem: None,
             hint: None,
             needs_sign_in: false,
+            needs_review: false,
             warnings: Vec::new(),
             connections: 0,
             process: None,
@@ -178,6 +195,9 @@ impl UpstreamStatus {
         {
             status.warnings.push(warning);
         }
+        if let UpstreamPhase::Ready(live) = phase {
+            status.needs_review = server.gate.as_ref().is_some_and(|gate| needs_review(gate.as_ref(), live));
+        }
         if let Some(live) = phase.offers() {
             status.revision = Some(live.revision().to_string());
             status.implementation = live.implementation().map(|who| match who.version.as_str() {
@@ -192,6 +212,23 @@ impl UpstreamStatus {
         }
         status
     }
+}
+
+/// Returns true if the whole server, or each of its tools, waits for a person.
+fn needs_review(gate: &dyn DefinitionGate, live: &ReadyConnection) -> bool {
+    match gate.server_block_reason() {
+        Some(BlockReason::Unreadable(_)) => return false,
+        Some(_) => return true,
+        None => {}
+    }
+    // Tools that the configuration leaves out are not offered.
+    let reason = |name: &str| gate.item_block_reason(&live.hashes, ItemKind::Tool, name);
+    let tools = live.listing.tools.iter().filter_map(|tool| match reason(&tool.name) {
+        Some(BlockReason::NotOffered) => None,
+        reason => Some(reason),
+    });
+    let mut tools = tools.peekable();
+    tools.peek().is_some() && tools.all(|why| matches!(why, Some(BlockReason::New | BlockReason::Changed)))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]

@@ -169,3 +169,34 @@ async fn the_time_of_activity_is_changed_by_keyboard_and_tools_have_percentiles(
     browser.wait_until_gone("[data-now]").await;
     assert!(!browser.url().await.as_str().contains("until="));
 }
+
+/// Home said that nothing waits while servers were blocked, and had nothing of those that were not started.
+#[tokio::test(flavor = "multi_thread")]
+async fn home_lists_servers_that_wait_for_review_those_not_started_and_mistakes_in_files() {
+    let (Some(browser), Some(hospes)) = (TestBrowser::start().await, HospesProgram::find()) else { return };
+    let server = env!("CARGO_BIN_EXE_poisoned-notes");
+    let config = format!(
+        "[servers.notes]\ncommand = ['{server}', '{}']\n[servers.time]\nbuiltin = 'time'\n\
+         [servers.lacking]\ncommand = ['no-such-program', '${{secret:lacked}}']\n",
+        hospes.path("sent").display()
+    );
+    let policy = hospes.path("policy.toml");
+    std::fs::write(&policy, RULES).unwrap();
+    let _up = hospes.start_gateway_with(&config, &["--policy", policy.to_str().unwrap()]);
+    browser.open(&hospes.console().await).await;
+    let text = browser.wait_for_text("waits for your review").await;
+    assert!(text.contains("was not started: ") && !text.contains("Nothing waits for you"), "{text}");
+    assert!(text.contains("Rules: your own · 2 rules") && !text.contains("before that"), "{text}");
+    browser.find("[data-not-started=lacking] code").await;
+    browser.find("[data-not-started=lacking] [data-copy='hospes secret set lacked']").await;
+    browser.find("[data-node=notes] .map-state.withheld").await;
+    browser.take_screenshot("home-blocked").await;
+    std::fs::write(&policy, "[[rule]]\ndecide = 'perhaps'\n").unwrap();
+    let text = browser.wait_for_text("has had a mistake since").await;
+    assert!(text.contains("perhaps"), "{text}");
+    std::fs::write(&policy, RULES).unwrap();
+    browser.find("main:not(:has([data-file-problem]))").await;
+    browser.keys("2").await;
+    browser.find(".card.withheld .state.withheld").await;
+    browser.wait_for_text("2 servers not ready").await;
+}

@@ -7,7 +7,7 @@ use hospes_console::OfferedItem;
 use hospes_host::config::{HostConfig, ServerConfig, ServerTransport};
 use hospes_host::pins::{ItemKind, PinManager, PinnedServer};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
-use hospes_host::{Host, HostSettings, PinMode, PinningConfig};
+use hospes_host::{Host, HostSettings, PinningConfig};
 use hospes_store::StateStore;
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ impl ServerTrial {
     ) -> CliResult<Self> {
         server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
         let has_rules = enforcement::find_policy_file(None)?.is_some();
-        let mode = if is_reviewed || has_rules { PinMode::Ask } else { PinMode::FirstUse };
+        let mode = enforcement::default_pin_mode(is_reviewed || has_rules);
         server.pins = Some(mode);
         let name = server.name.clone();
         let nowhere =

@@ -23,6 +23,7 @@ use super::{executable, filters, launcher, leftovers, package};
 use crate::args::DoctorArgs;
 use crate::exit::CliError;
 use crate::known_servers::{known_tool_names, open_pins};
+use crate::mistake_text::named_commands;
 use crate::output::printable;
 use crate::paths;
 use crate::program_sources::program_source;
@@ -39,7 +40,11 @@ pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
     let text = server.errors.full_text().replace('\n', "; ");
     let mut finding = DoctorFinding::new("the entry cannot be used").why(text.clone());
+    let commands: Vec<String> = named_commands(&text).iter().map(|command| format!("`{command}`")).collect();
     finding.mend = Some(match text.contains("not set") {
+        false if !commands.is_empty() => {
+            format!("{}; a running host notices it and starts the server", commands.join(", "))
+        }
         true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
             .to_owned(),
         false => format!("correct the entry in {}", crate::paths::display_path(server.source.file())),

@@ -33,9 +33,9 @@ pub(crate) fn offered_counts(server: &UpstreamStatus) -> Option<String> {
 /// Formats one server on one line, followed by its problems in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
     let (sign, style) = match server.state {
+        _ if server.waits_for_review() => ("◍", YELLOW),
         UpstreamState::Ready => ("●", GREEN),
         UpstreamState::Starting => ("◌", YELLOW),
-        UpstreamState::Withheld => ("◍", YELLOW),
         UpstreamState::Retrying => ("○", YELLOW),
         _ => ("✗", RED),
     };
@@ -50,6 +50,8 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
         }
         UpstreamState::Ready => {
             let counts = offered_counts(server).unwrap_or_else(|| "offers nothing".to_owned());
+            let waits = if server.needs_review { "waits for review, " } else { "" };
+            let counts = format!("{waits}{counts}");
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
             // Columns before the text: the margin, the sign, the name and the blanks between them.
@@ -68,10 +70,10 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
         UpstreamState::Starting => {
             let _ = write!(text, "starting  {}", paint(DIM, first_line(&server.target, 60)));
         }
-        state => {
+        _ => {
             let next =
                 server.next_try_ms.map(|wait| format!(", again in {}", wait_text(wait))).unwrap_or_default();
-            let _ = write!(text, "{}{next}", paint(style, state.as_str()));
+            let _ = write!(text, "{}{next}", paint(style, server.state_word()));
             let problem = server.problem.iter().flat_map(|problem| problem.lines());
             for line in problem.filter(|line| !is_detail(line)) {
                 let _ = write!(text, "\n{}", paint(DIM, wrap_text(&printable(line), MARGIN, width)));

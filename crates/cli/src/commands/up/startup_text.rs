@@ -2,13 +2,14 @@
 //! applications.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hospes_console::ConsoleServer;
 use hospes_host::Host;
 use hospes_policy::Preset;
 use serde_json::json;
 
+use super::config_reload::UsedFiles;
 use super::events::EventWriter;
 use super::found_servers::{FoundApplications, found_line};
 use crate::output::{BOLD, CYAN, CliOutput, DIM, YELLOW, paint, printable};
@@ -40,7 +41,7 @@ pub(super) struct StartupText<'a> {
     /// Token that applications have to show.
     pub(super) token: Option<&'a str>,
     /// Configuration files. None means that the built-in servers run.
-    pub(super) files: &'a [PathBuf],
+    pub(super) files: &'a UsedFiles,
 }
 
 impl StartupText<'_> {
@@ -117,13 +118,14 @@ impl StartupText<'_> {
             let shown = paint(DIM, format!("required; issued by {by}"));
             let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "tokens  "));
         }
-        if self.files.is_empty() {
+        let files = self.files.current();
+        if files.is_empty() {
             for line in first_steps() {
                 let _ = writeln!(text, "  {line}");
             }
             text.push('\n');
         } else {
-            let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
         }
         let status = host.status();
@@ -142,7 +144,7 @@ impl StartupText<'_> {
             }
             text.push('\n');
         }
-        text.push_str(&client_snippets(self.usable, self.token, self.files));
+        text.push_str(&client_snippets(self.usable, self.token, &files));
         let _ = write!(
             text,
             "\n  {}\n",

@@ -212,6 +212,7 @@ fn is_same(before: &UpstreamStatus, now: &UpstreamStatus) -> bool {
         server.problem.as_deref().and_then(|text| text.lines().next().map(str::to_owned))
     };
     before.state == now.state
+        && before.needs_review == now.needs_review
         && (now.state != UpstreamState::Ready || counts(before) == counts(now))
         && (now.state == UpstreamState::Ready || outcome(before) == outcome(now))
 }
