@@ -54,7 +54,7 @@ impl SecretValues {
                 values.add(value.reveal());
             }
         }
-        values.extend(find_secrets(transport));
+        values.add_found(transport);
         values
     }
 
@@ -75,7 +75,17 @@ impl SecretValues {
             }
             ServerTransport::Builtin(_) => {}
         }
-        self.extend(find_secrets(transport));
+        self.add_found(transport);
+    }
+
+    /// Adds the secrets that an import would seal. One that is written with percent escapes is used decoded.
+    fn add_found(&mut self, transport: &ServerTransport) {
+        for secret in find_secrets(transport) {
+            match secret.reveal() {
+                encoded if encoded.contains('%') => self.add_encoded(encoded),
+                plain => self.add(plain),
+            }
+        }
     }
 
     /// Adds the value of a header if it is certainly a secret.
@@ -294,11 +304,11 @@ mod tests {
     #[test]
     fn secrets_of_a_command_are_masked() {
         let values = values(
-            "command = ['x', '--api-key', '${KEY}', 'postgresql://app:pw-of-db@db/x']\n\
+            "command = ['x', '--api-key', '${KEY}', 'postgresql://app:pw%2Fof-db@db/x']\n\
              env = { DSN = 'mysql://u:other-pw@h/d', MODE = 'production' }",
         );
         assert_eq!(
-            values.mask("s3cret-key pw-of-db pw%2Dof-db other-pw production"),
+            values.mask("s3cret-key pw/of-db pw%2fof-db other-pw production"),
             "••• ••• ••• ••• production"
         );
     }
