@@ -1,7 +1,7 @@
 //! Log file of a running host: events of the host, and what its servers write to standard error.
 //!
 //! Each host writes a file of its own below the state folder, one JSON object a line. `hospes logs` reads all of them.
-//! Values of a server's environment are redacted before they get here, as in the log on standard error.
+//! Known secrets are masked, as in the log on standard error.
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Context;
 
-use crate::{paths, screen_log};
+use crate::{paths, printed_secrets, screen_log};
 
 /// Maximum size of a file before it becomes the older one of two.
 const MAX_FILE_BYTES: u64 = 2 << 20;
@@ -108,7 +108,9 @@ struct EventFields {
 
 impl EventFields {
     fn into_text(self) -> String {
-        let mut text = self.message + &self.others;
+        let text = self.message + &self.others;
+        // Before it is cut, because the beginning of a secret is not recognized.
+        let mut text = printed_secrets::mask(&text).into_owned();
         if text.len() > MAX_TEXT_BYTES {
             text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
             text.push('…');

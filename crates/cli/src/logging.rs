@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::time::Uptime;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -11,6 +12,23 @@ use crate::args::{Cli, CliCommand};
 use crate::log_file::LogFileLayer;
 use crate::paths;
 use crate::screen_log::LogWriter;
+
+/// Libraries whose details have headers, bodies, keys or file contents in them. All they write is masked, too.
+const CAPPED_LIBRARIES: [&str; 13] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "reqwest",
+    "rustls",
+    "tokio_util",
+    "tower",
+    "tower_http",
+    "axum",
+    "zbus",
+    "mio",
+    "want",
+    "tungstenite",
+];
 
 /// Environment variable with a log filter.
 const VARIABLE: &str = "HOSPES_LOG";
@@ -25,7 +43,7 @@ pub(crate) fn start(cli: &Cli) {
         _ => "trace",
     };
     // An invalid filter is ignored: logging must not keep the program from running.
-    let filter = std::env::var(VARIABLE).ok().and_then(|filter| EnvFilter::try_new(filter).ok());
+    let filter = std::env::var(VARIABLE).ok().and_then(|filter| read_filter(&filter));
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let terminal = tracing_subscriber::fmt::layer()
@@ -33,7 +51,7 @@ pub(crate) fn start(cli: &Cli) {
         .with_ansi(colour)
         .with_timer(Uptime::default())
         .with_target(cli.global.verbose > 1)
-        .with_filter(filter.unwrap_or_else(|| EnvFilter::new(level)));
+        .with_filter(filter.or_else(|| read_filter(level)).unwrap_or_default());
     let (file, problem) = match is_host(&cli.command).then(paths::log_folder).flatten() {
         Some(folder) => match LogFileLayer::create(&folder) {
             Ok(layer) => (Some(layer.with_filter(LogFileLayer::filter())), None),
@@ -52,6 +70,24 @@ pub(crate) fn start(cli: &Cli) {
     }
 }
 
+/// Reads a filter. The libraries that write headers, bodies and keys in their details are capped, unless it names them.
+fn read_filter(text: &str) -> Option<EnvFilter> {
+    let is_named = |library: &str| {
+        text.split(',').any(|directive| {
+            let target = directive.split(['=', '[']).next().unwrap_or_default().trim();
+            directive.contains('=') && target.split("::").next() == Some(library)
+        })
+    };
+    let capped = CAPPED_LIBRARIES.iter().filter(|library| !is_named(library));
+    let mut filter = EnvFilter::try_new(text).ok()?;
+    if filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO) {
+        for library in capped {
+            filter = filter.add_directive(format!("{library}=info").parse().ok()?);
+        }
+    }
+    Some(filter)
+}
+
 /// Returns true if the command runs servers for others, whose log is of use later.
 fn is_host(command: &CliCommand) -> bool {
     matches!(command, CliCommand::Up(_) | CliCommand::Stdio(_) | CliCommand::Chat(_))
@@ -67,5 +103,22 @@ fn default_filter(command: &CliCommand) -> &'static str {
         | CliCommand::List(_)
         | CliCommand::Call(_) => "warn,hospes::client=error,hospes_host::upstream=error",
         _ => "warn",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_that_write_headers_are_capped_unless_they_are_named() {
+        let shown = |text: &str| read_filter(text).unwrap().to_string();
+        for text in ["trace", "debug", "hospes=trace,debug", "hyper=trace", "trace,hyper::proto=trace"] {
+            let filter = shown(text);
+            assert!(filter.contains("h2=info") && filter.contains("reqwest=info"), "{text}: {filter}");
+            assert_eq!(filter.contains("hyper=info"), !text.contains("hyper"), "{text}: {filter}");
+        }
+        assert!(!shown("warn").contains("h2"));
+        assert!(read_filter("=nonsense=[").is_none());
     }
 }

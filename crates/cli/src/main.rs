@@ -32,6 +32,7 @@ mod output;
 mod packages;
 mod paths;
 mod platform;
+mod printed_secrets;
 mod profiles;
 mod program_sources;
 mod progress;

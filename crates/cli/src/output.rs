@@ -13,8 +13,8 @@ use unicode_width::UnicodeWidthStr;
 use zeroize::Zeroizing;
 
 use crate::exit::{CliError, FailureCode};
-use crate::screen_log;
 use crate::terminal_screen::without_screen;
+use crate::{printed_secrets, screen_log};
 
 /// Indentation of what continues a wrapped line, in columns.
 const WRAP_INDENT: usize = 4;
@@ -32,6 +32,7 @@ pub(crate) struct CliOutput {
 
 /// Prints a result. A closed pipe is not an error.
 fn out(text: &str) {
+    let text = &*printed_secrets::mask(text);
     if screen_log::take(text) {
         return;
     }
@@ -41,6 +42,7 @@ fn out(text: &str) {
 }
 
 fn err(text: &str) {
+    let text = &*printed_secrets::mask(text);
     if !screen_log::take(text) {
         print_err(text);
     }
@@ -53,6 +55,7 @@ fn print_err(text: &str) {
 
 /// Prints a message after a label. A screen wraps it at its own width.
 fn err_labelled(label: &str, style: &str, text: &str) {
+    let text = &*printed_secrets::mask(text);
     if !screen_log::take(&format_labelled(label, style, text, None)) {
         print_err(&format_labelled(label, style, text, talk_width()));
     }

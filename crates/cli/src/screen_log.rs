@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::printed_secrets;
+
 /// Maximum number of printed lines that are kept.
 const MAX_LINES: usize = 500;
 /// Maximum number of lines that are kept of each server.
@@ -144,10 +146,13 @@ pub(crate) struct LogWriter;
 
 impl io::Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if take(&String::from_utf8_lossy(bytes)) {
-            return Ok(bytes.len());
+        // The log writes a whole event at once, so no secret is in two parts.
+        let text = String::from_utf8_lossy(bytes);
+        let shown = printed_secrets::mask(&text);
+        if !take(&shown) {
+            io::stderr().write_all(shown.as_bytes())?;
         }
-        io::stderr().write(bytes)
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

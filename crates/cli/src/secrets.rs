@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::credentials::{self, CredentialsStore, LazyStore};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
+use crate::printed_secrets;
 
 /// Prefix of the names of secrets in the store.
 const PREFIX: &str = "secret ";
@@ -43,7 +44,7 @@ impl SecretStore {
     /// Returns the value of a secret.
     pub(crate) fn read(&self, name: &str) -> CliResult<Option<String>> {
         let value = self.0.read(&format!("{PREFIX}{name}")).map_err(store_error)?;
-        Ok(value.map(|value| value.expose_secret().to_owned()))
+        Ok(value.map(|value| known(value.expose_secret())))
     }
 
     /// Stores a secret, in place of an earlier one of the name.
@@ -65,12 +66,18 @@ pub(crate) fn look_up() -> impl Fn(&str) -> Result<Option<String>, String> + Sen
         match store {
             Ok(Some(store)) => {
                 let value = store.read(&format!("{PREFIX}{name}")).map_err(|error| error_chain(&error))?;
-                Ok(value.map(|value| value.expose_secret().to_owned()))
+                Ok(value.map(|value| known(value.expose_secret())))
             }
             Ok(None) => Ok(None),
             Err(why) => Err(why.clone()),
         }
     }
+}
+
+/// Returns a value that is masked from now on wherever this program prints it.
+fn known(value: &str) -> String {
+    printed_secrets::add_value(value);
+    value.to_owned()
 }
 
 /// Checks the name of a secret.

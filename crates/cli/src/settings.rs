@@ -16,7 +16,7 @@ use crate::args::{ConfigFileArgs, HostOptions};
 use crate::enforcement::{PolicyEffects, RecordSettings, default_pin_mode};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::output::CliOutput;
-use crate::{builtins, enforcement, paths, secrets};
+use crate::{builtins, enforcement, paths, printed_secrets, secrets};
 
 /// A loaded configuration and its files.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ pub(crate) fn load_tolerantly(files: &ConfigFileArgs) -> CliResult<LoadedConfig>
     let loader =
         ConfigLoader::new().allow_unset(files.allow_unset).keep_going(true).secrets(secrets::look_up());
     let config = loader.load(&named).map_err(|errors| mistakes(&errors))?;
+    printed_secrets::add_config(&config);
     Ok(LoadedConfig { config, files: named })
 }
 
@@ -87,6 +88,7 @@ fn load_with(files: &ConfigFileArgs, has_secrets: bool) -> CliResult<LoadedConfi
     if !config.rejected.is_empty() && config.servers.iter().all(|server| server.disabled) {
         config = read(false)?;
     }
+    printed_secrets::add_config(&config);
     Ok(LoadedConfig { config, files: named })
 }
 

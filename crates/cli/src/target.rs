@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hospes::client::{Client, ClientBuilder, ConnectError, Target};
 use hospes::model::Era;
-use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest};
+use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest, redact_url};
 use hospes_host::upstream::confine_command;
 use hospes_oauth::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 
@@ -17,7 +17,7 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, shell_word};
 use crate::program_sources::downloader;
 use crate::settings::{check_folders, launch_helper, load};
-use crate::{builtins, output, profiles, prompt};
+use crate::{builtins, output, printed_secrets, profiles, prompt};
 
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
@@ -57,9 +57,10 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     let word = word.ok_or_else(|| CliError::usage("no server was given"))?.trim();
     if word.starts_with("http://") || word.starts_with("https://") {
         if let Err(error) = url::Url::parse(word) {
-            return Err(CliError::usage(format!("`{word}` is not a URL")).with_cause(&error));
+            let shown = redact_url(word);
+            return Err(CliError::usage(format!("`{shown}` is not a URL")).with_cause(&error));
         }
-        return found(apply_flags(Target::parse(word), reach)?);
+        return found(apply_flags(parse_url(word), reach)?);
     }
     let loaded = load(&reach.files)?;
     // Before the built-in servers, because an entry may have the name of one, with its own arguments.
@@ -138,9 +139,20 @@ pub(crate) fn entry_target(server: &ServerConfig) -> CliResult<ServerTarget> {
 
 /// Returns the target of a URL.
 pub(crate) fn url_target(url: &str) -> CliResult<ServerTarget> {
-    match Target::parse(url) {
-        Target::Invalid { why, .. } => Err(CliError::usage(format!("`{url}` is not valid: {why}"))),
+    match parse_url(url) {
+        Target::Invalid { why, .. } => {
+            Err(CliError::usage(format!("`{}` is not valid: {why}", redact_url(url))))
+        }
         target => Ok(ServerTarget { target, era: None, roots: Vec::new(), client: None, scopes: Vec::new() }),
+    }
+}
+
+/// Returns the target of a URL that was typed. Errors show it without its secrets.
+fn parse_url(url: &str) -> Target {
+    printed_secrets::add_url(url);
+    match Target::parse(url) {
+        Target::Url(target) => target.shown_as(redact_url(url)).into(),
+        other => other,
     }
 }
 
@@ -220,6 +232,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
                 let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
                     return Err(CliError::usage(format!("--env: expected NAME=value, got `{pair}`")));
                 };
+                printed_secrets::add_variable(name, value);
                 command = command.env(name, value);
             }
             if let Some(folder) = &reach.cwd {
@@ -246,6 +259,7 @@ fn apply_flags(target: Target, reach: &ConnectArgs) -> CliResult<Target> {
                 else {
                     return Err(CliError::usage("--header: expected 'Name: value'"));
                 };
+                printed_secrets::add_header(name.trim(), value.trim());
                 url = url.header(name.trim(), value.trim());
             }
             Ok(url.into())

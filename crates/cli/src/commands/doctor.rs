@@ -35,10 +35,11 @@ use crate::args::DoctorArgs;
 use crate::commands::{InterruptListener, end_with_input, interrupted};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, printable};
+use crate::printed_secrets;
 use crate::progress::StepBar;
 use crate::settings::{default_servers, load_tolerantly};
 use hospes_host::config::applications::{APPLICATIONS, Application};
-use hospes_host::config::{HostConfig, ServerConfig, nearest};
+use hospes_host::config::{HostConfig, ServerConfig, nearest, redact_url};
 use hospes_host::upstream::{UpstreamState, UpstreamStatus};
 
 /// Maximum number of servers that are checked at the same time. Each may start a process.
@@ -128,11 +129,13 @@ async fn check(args: &DoctorArgs, output: CliOutput) -> CliResult<CheckResult> {
     });
     let load = async || load.await.map_err(|_| CliError::usage("the configuration could not be read"));
     if let Some(url) = url {
+        // Before anything is said of it.
+        printed_secrets::add_url(url);
         let filter = match has_bundle {
             true => load().await?.1.with_url(url),
             false => SecretFilter::new(None),
         };
-        let _bar = StepBar::spinner(&checking([url]), output);
+        let _bar = StepBar::spinner(&checking([redact_url(url).as_str()]), output);
         return Ok(CheckResult { chains: vec![server::check_url(url, args).await], config: None, filter });
     }
     let mut chains = Vec::new();

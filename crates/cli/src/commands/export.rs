@@ -12,11 +12,14 @@ use serde_json::json;
 use crate::args::ExportArgs;
 use crate::exit::{CliError, CliResult};
 use crate::output::{CliOutput, printable};
-use crate::{installation, paths, secrets};
+use crate::{installation, paths, printed_secrets, secrets};
 
 pub(crate) fn run(args: &ExportArgs, output: CliOutput) -> CliResult {
     let application = Application::find(&args.format)
         .ok_or_else(|| CliError::usage(format!("unknown format `{}`", printable(&args.format))))?;
+    if args.with_secrets {
+        printed_secrets::reveal();
+    }
     let servers = servers(args)?;
     let program = installation::lasting_program()?;
     let look_up = secrets::look_up();

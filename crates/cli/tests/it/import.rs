@@ -153,6 +153,36 @@ fn an_import_keeps_the_file_and_seals_secrets() {
 }
 
 #[test]
+fn what_the_screen_hides_of_urls_is_sealed() {
+    let person = Person::new();
+    person.write(
+        "urls.json",
+        r#"{"mcpServers": {
+            "db": {"command": "db", "args": ["postgresql://app:hunter2-of-the-tests@db/x"], "env": {"DATABASE_URL": "mysql://u:hunter2-of-the-tests@h/d"}},
+            "web": {"url": "https://host.example/mcp/ghp_0123456789abcdef/x"},
+            "docs": {"command": "docs-server", "args": ["--api-key", "sk-hunter2-of-the-tests"]}
+        }}"#,
+    );
+    let shown = person.run(&["import", "--dry-run", "urls.json"]);
+    assert!(!shown.stdout.contains("ghp_0123456789abcdef"), "{shown:?}");
+    assert_eq!(person.run(&["import", "--yes", "urls.json"]).code, Some(0));
+    let config = person.config();
+    assert!(!config.contains(TOKEN) && !config.contains("ghp_0123456789abcdef"), "{config}");
+    assert!(config.contains("postgresql://app:${secret:db.arg0}@db/x"), "{config}");
+    assert!(config.contains("https://host.example/mcp/${secret:web.url}/x"), "{config}");
+    for format in ["cursor", "goose", "codex"] {
+        let exported = person.run(&["export", "--format", format]);
+        assert!(!exported.stdout.contains("ghp_0123456789abcdef"), "{exported:?}");
+    }
+    // A reference is shown as it is.
+    let again = person.run(&["import", "--dry-run", "urls.json"]);
+    let config = person.run(&["status"]);
+    for ran in [again, config] {
+        assert!(!ran.stdout.contains("[redacted]\"") && !ran.stdout.contains("${secret: "), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_chosen_server_of_several_is_taken() {
     let person = Person::new();
     let ran = person.run(&["import", "--yes", "--server", "search"]);

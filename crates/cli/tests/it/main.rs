@@ -25,6 +25,7 @@ mod doctor_report;
 mod doctor_servers;
 mod doctor_system;
 mod documented;
+mod echoed_secrets;
 mod gateway;
 mod guard;
 mod import;

@@ -11,6 +11,7 @@ use super::applications::{
     EntryShape, FileFormat, HttpShape, ServerListing, StdioShape, TimeoutShape, VariableSyntax,
 };
 use super::export_value::{ExportMembers, ExportValue, toml_text};
+use super::import::take_secrets;
 use super::model::{ServerConfig, ServerTimeouts};
 use super::secret::{ExpandedText, Secret};
 use super::server_transport::{
@@ -42,7 +43,8 @@ pub struct ExportedServers {
 /// [kept](super::ConfigLoader::keep_references).
 ///
 /// A secret becomes a reference to a variable, in the form of the application, or a placeholder in angle brackets if the
-/// application has no references. With `reveal`, it becomes its value. `program` is the path of this program, which
+/// application has no references; so does one that stands in the configuration itself. With `reveal`, it becomes its
+/// value. `program` is the path of this program, which
 /// serves built-in servers.
 ///
 /// # Errors
@@ -61,12 +63,15 @@ pub fn export_servers(
         taken: servers.iter().flat_map(own_variables).collect(),
         omitted: Vec::new(),
         inputs: BTreeSet::new(),
+        literals: BTreeMap::new(),
         has_secrets: false,
         failure: None,
     };
     let mut entries = Vec::new();
     for server in servers {
-        match writer.entry(server) {
+        let mut sealed = server.clone();
+        let literal = writer.take_literals(&mut sealed);
+        match writer.entry(if literal && reveal.is_none() { &sealed } else { server }) {
             Ok(entry) => entries.push((server.name.clone(), entry)),
             Err(reason) => writer.omitted.push((server.name.clone(), reason)),
         }
@@ -147,6 +152,8 @@ struct EntryWriter<'a> {
     omitted: Vec<(String, String)>,
     /// Ids of values that the application asks for.
     inputs: BTreeSet<String>,
+    /// Secrets that stand in the configuration itself, under the names that they would be stored by.
+    literals: BTreeMap<String, String>,
     has_secrets: bool,
     failure: Option<String>,
 }
@@ -225,6 +232,19 @@ impl EntryWriter<'_> {
                 );
             }
         }
+    }
+
+    /// Replaces the secrets that stand in an entry by references. Returns true if there are any.
+    fn take_literals(&mut self, server: &mut ServerConfig) -> bool {
+        let taken = take_secrets(server, &mut |proposed, value| {
+            let is_free = |name: &String| self.literals.get(name).is_none_or(|known| known == value);
+            let numbered = (2..).map(|number| format!("{proposed}_{number}"));
+            let name = std::iter::once(proposed.to_owned()).chain(numbered).find(is_free).unwrap_or_default();
+            self.literals.insert(name.clone(), value.to_owned());
+            name
+        });
+        self.has_secrets |= self.reveal.is_some() && !taken.is_empty();
+        !taken.is_empty()
     }
 
     fn omit(&mut self, server: &str, reason: &str) {
@@ -596,6 +616,30 @@ builtin = "time"
         let missing = |name: &str| Err(format!("{name} is not stored"));
         let failure = export_servers(&servers, shape, Path::new("/bin/hospes"), Some(&missing)).unwrap_err();
         assert_eq!(failure, "github.TOKEN is not stored");
+    }
+
+    #[test]
+    fn secrets_in_the_configuration_itself_are_written_on_request_only() {
+        let own = own(r#"
+[servers.a]
+command = ["x", "--api-key", "hunter2", "postgresql://app:hunter3@db/x"]
+env = { TOKEN = "hunter4", MODE = "plain" }
+[servers.b]
+url = "https://u:hunter5@e.com/mcp?api_key=hunter6"
+headers = { Authorization = "Bearer hunter7", X-A = "1" }
+"#);
+        for application in APPLICATIONS {
+            let shape = &application.shape;
+            let exported = export_servers(&own, shape, Path::new("/bin/hospes"), None).unwrap();
+            assert!(!exported.text.contains("hunter"), "{}\n{}", application.id, exported.text);
+            assert!(exported.text.contains("plain") && !exported.has_secrets, "{}", exported.text);
+            assert!(exported.variables.values().any(|name| name == "a.TOKEN"), "{:?}", exported.variables);
+            let reveal = |name: &str| Err(format!("{name} is not stored"));
+            let exported = export_servers(&own, shape, Path::new("/bin/hospes"), Some(&reveal)).unwrap();
+            let count = if shape.http.is_some() { 6 } else { 3 };
+            assert_eq!(exported.text.matches("hunter").count(), count, "{}", exported.text);
+            assert!(exported.has_secrets);
+        }
     }
 
     #[test]

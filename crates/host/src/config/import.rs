@@ -11,12 +11,13 @@ use super::ConfigLoader;
 use super::applications::{Application, ApplicationFile, PlaceScope};
 use super::error::{ConfigError, ConfigSource};
 use super::model::{ConfigInput, HostConfig, ServerConfig};
-use super::secret::{ExpandedText, Secret, ServerUrl, has_key_prefix, is_secret_name};
+use super::secret::{ExpandedText, Secret, ServerUrl};
+pub use super::secret_finder::MAX_SECRET_VALUE;
+use super::secret_finder::{
+    has_secret, is_secret_name, is_worth_sealing, names_secret, secret_ranges, url_secrets,
+};
 use super::server_transport::ServerTransport;
 use super::text_parts::{TextPart, join_parts, text_parts};
-
-/// Maximum size of the value of a secret, in bytes.
-pub const MAX_SECRET_VALUE: usize = 64 * 1024;
 
 /// File in which a server was found.
 #[derive(Clone, Debug)]
@@ -221,7 +222,7 @@ impl FoundServers {
 
 /// Brings a server into the form in which its entry in Hospes' own file is read again.
 fn normalize(server: &mut ServerConfig) {
-    for text in texts(server) {
+    for text in texts(&mut server.transport) {
         let own = text.text.get().to_owned();
         text.text.set(own);
     }
@@ -300,9 +301,9 @@ impl TextSlot<'_> {
 }
 
 /// Returns the texts of a server that may hold references.
-fn texts(server: &mut ServerConfig) -> Vec<ServerText<'_>> {
+fn texts(transport: &mut ServerTransport) -> Vec<ServerText<'_>> {
     let mut texts = Vec::new();
-    match &mut server.transport {
+    match transport {
         ServerTransport::Stdio(stdio) => {
             let expanded = TextSlot::Expanded;
             texts.push(ServerText {
@@ -339,17 +340,10 @@ fn texts(server: &mut ServerConfig) -> Vec<ServerText<'_>> {
     texts
 }
 
-/// Returns true if the name of a variable or header denotes a secret.
-fn names_secret(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    let ends = ["_key", "-key", "_pat", "_pwd", "_auth", "_passphrase"];
-    is_secret_name(name) || lower == "pat" || ends.iter().any(|end| lower.ends_with(end))
-}
-
 fn input_ids(server: &ServerConfig) -> BTreeSet<String> {
     let mut server = server.clone();
     let mut ids = BTreeSet::new();
-    for text in texts(&mut server) {
+    for text in texts(&mut server.transport) {
         for part in text_parts(text.text.get()) {
             if let TextPart::Input(id) = part {
                 ids.insert(id);
@@ -380,7 +374,7 @@ pub fn required_secrets(server: &ServerConfig) -> BTreeSet<String> {
 fn references(server: &ServerConfig, wanted: impl Fn(TextPart) -> Option<String>) -> BTreeSet<String> {
     let mut server = server.clone();
     let mut found: BTreeSet<String> = BTreeSet::new();
-    for text in texts(&mut server) {
+    for text in texts(&mut server.transport) {
         found.extend(text_parts(text.text.get()).into_iter().filter_map(&wanted));
     }
     found
@@ -404,16 +398,35 @@ impl SealedValue {
 }
 
 /// Replaces the secrets of a server by references to sealed ones, and returns them. A secret is a value whose name
-/// denotes one (`API_TOKEN`, `Authorization`), or text in the format of a known token.
+/// denotes one (`API_TOKEN`, `Authorization`), text in the format of a known token, or the password or key in a URL.
 ///
 /// `choose_name` returns the name under which a value is stored, from a proposed one.
 pub fn take_secrets(
     server: &mut ServerConfig,
     choose_name: &mut dyn FnMut(&str, &str) -> String,
 ) -> Vec<SealedValue> {
-    let mut taken = Vec::new();
     let prefix = server.name.clone();
-    for ServerText { field, is_secret, text } in texts(server) {
+    take_secrets_of(&prefix, &mut server.transport, choose_name)
+}
+
+/// Returns the secrets of a server whose references are resolved: those that an import would seal.
+pub(super) fn find_secrets(transport: &ServerTransport) -> Vec<Secret> {
+    let mut transport = transport.clone();
+    if let ServerTransport::Http(http) = &mut transport {
+        // The written form has references in place of the values.
+        http.url = ServerUrl::new(http.url.reveal().clone());
+    }
+    let found = take_secrets_of("", &mut transport, &mut |name, _| name.to_owned());
+    found.into_iter().map(|sealed| sealed.value).collect()
+}
+
+fn take_secrets_of(
+    prefix: &str,
+    transport: &mut ServerTransport,
+    choose_name: &mut dyn FnMut(&str, &str) -> String,
+) -> Vec<SealedValue> {
+    let mut taken = Vec::new();
+    for ServerText { field, is_secret, text } in texts(transport) {
         let is_url = matches!(text, TextSlot::Url(_));
         let mut seal = |value: &str| {
             let name = choose_name(&secret_name(&format!("{prefix}.{field}")), value);
@@ -422,11 +435,14 @@ pub fn take_secrets(
         };
         let before = text_parts(text.get());
         let is_whole = before.len() == 1;
+        let mut in_urls = url_secrets_of_parts(&before).into_iter();
         let mut after = Vec::with_capacity(before.len());
         for part in before {
+            let in_urls = in_urls.next().unwrap_or_default();
             match part {
                 TextPart::Literal(literal) => {
-                    seal_literal(&literal, &field, is_secret && is_whole, is_url, &mut seal, &mut after);
+                    let ranges = secret_ranges(&literal, &field, is_secret && is_whole, is_url, in_urls);
+                    seal_literal(&literal, ranges, &mut seal, &mut after);
                 }
                 // A default cannot be a reference, so the whole reference is replaced.
                 TextPart::Variable { name, default: Some(default) }
@@ -446,12 +462,33 @@ pub fn take_secrets(
     taken
 }
 
+/// Returns the secrets of the URLs in a text, for each of its parts. A URL may go on after a reference.
+fn url_secrets_of_parts(parts: &[TextPart]) -> Vec<Vec<Range<usize>>> {
+    /// Stands for a reference, and is in no URL.
+    const REFERENCE: &str = "\u{fffc}";
+    let mut whole = String::new();
+    let mut places = Vec::with_capacity(parts.len());
+    for part in parts {
+        let start = whole.len();
+        match part {
+            TextPart::Literal(literal) => whole.push_str(literal),
+            _ => whole.push_str(REFERENCE),
+        }
+        places.push(start..whole.len());
+    }
+    let found = url_secrets(&whole);
+    let of_part = |place: Range<usize>| {
+        let cut = found.iter().map(|range| range.start.max(place.start)..range.end.min(place.end));
+        let cut = cut.filter(|range| range.start < range.end);
+        cut.map(|range| range.start - place.start..range.end - place.start).collect()
+    };
+    places.into_iter().map(of_part).collect()
+}
+
 /// Seals the secrets in a literal text, and appends its parts.
 fn seal_literal(
     literal: &str,
-    field: &str,
-    is_secret: bool,
-    is_url: bool,
+    ranges: Vec<Range<usize>>,
     seal: &mut dyn FnMut(&str) -> TextPart,
     parts: &mut Vec<TextPart>,
 ) {
@@ -461,99 +498,12 @@ fn seal_literal(
             parts.push(TextPart::Literal(literal[from..to].to_owned()));
         }
     };
-    for range in secret_ranges(literal, field, is_secret, is_url) {
+    for range in ranges {
         push(at, range.start, parts);
         parts.push(seal(&literal[range.clone()]));
         at = range.end;
     }
     push(at, literal.len(), parts);
-}
-
-/// Finds the secrets of a literal text, in order and without overlaps.
-fn secret_ranges(literal: &str, field: &str, is_secret: bool, is_url: bool) -> Vec<Range<usize>> {
-    if let Some(start) = secret_end_part(literal, is_secret, is_url) {
-        return std::iter::once(start..literal.len()).collect();
-    }
-    let mut ranges: Vec<Range<usize>> =
-        hospes_inspect::secrets::find_secrets(literal).into_iter().map(|found| found.range).collect();
-    if ranges.is_empty() && (has_key_prefix(literal) || has_secret(field, literal)) {
-        return std::iter::once(0..literal.len()).collect();
-    }
-    if is_url {
-        ranges.extend(url_secrets(literal));
-    }
-    ranges.sort_by_key(|range| (range.start, range.end));
-    let mut end = 0;
-    ranges.retain(|range| {
-        let is_next = range.start >= end;
-        end = end.max(range.end);
-        is_next
-    });
-    ranges
-}
-
-/// Returns the start of the secret that a text ends with: after the scheme of an `Authorization` header, or after a
-/// name that denotes a secret (`--token=…`, `X-Api-Key: …`).
-fn secret_end_part(literal: &str, is_secret: bool, is_url: bool) -> Option<usize> {
-    const SCHEMES: [&str; 6] = ["Bearer ", "bearer ", "Basic ", "Token ", "token ", "ApiKey "];
-    let scheme = |text: &str| {
-        SCHEMES.iter().find(|scheme| text.starts_with(**scheme)).map_or(0, |scheme| scheme.len())
-    };
-    let start = scheme(literal);
-    if (is_secret || start > 0 && !literal[start..].contains(' ')) && is_worth_sealing(&literal[start..]) {
-        return Some(start);
-    }
-    if is_url {
-        return None;
-    }
-    if let Some((name, value)) = literal.split_once('=')
-        && names_secret(name.trim_start_matches('-'))
-        && is_worth_sealing(value)
-    {
-        return Some(literal.len() - value.len());
-    }
-    let (name, value) = literal.split_once(':')?;
-    let value = value.trim_start();
-    let is_header = names_secret(name) && !value.starts_with("//") && is_worth_sealing(value);
-    is_header.then(|| literal.len() - value.len() + scheme(value))
-}
-
-/// Returns the password of a URL, and the values of its query whose names denote secrets.
-fn url_secrets(url: &str) -> Vec<Range<usize>> {
-    let mut ranges = Vec::new();
-    let Some(start) = url.find("://").map(|index| index + 3) else { return ranges };
-    let authority = url[start..].find(['/', '?', '#']).map_or(url.len(), |index| start + index);
-    if let Some(at) = url[start..authority].rfind('@').map(|index| start + index)
-        && let Some(colon) = url[start..at].find(':').map(|index| start + index)
-        && colon + 1 < at
-    {
-        ranges.push(colon + 1..at);
-    }
-    let query = url.find('?').map_or(url.len(), |index| index + 1);
-    let end = url.find('#').filter(|end| *end >= query).unwrap_or(url.len());
-    let mut from = query;
-    for pair in url[query..end].split('&') {
-        if let Some((name, value)) = pair.split_once('=')
-            && names_secret(name)
-            && !value.is_empty()
-        {
-            ranges.push(from + name.len() + 1..from + pair.len());
-        }
-        from += pair.len() + 1;
-    }
-    ranges
-}
-
-fn has_secret(field: &str, value: &str) -> bool {
-    hospes_inspect::secrets::has_secret(value)
-        || hospes_inspect::secrets::has_secret(&format!("{field}={value}"))
-}
-
-/// Returns false for values that nobody hides, even if their name contains `token`: `TOKEN_LIMIT=4096`.
-fn is_worth_sealing(value: &str) -> bool {
-    let is_word = ["true", "false", "yes", "no", "on", "off", "none", "null"].contains(&value);
-    let is_number = value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit());
-    !value.is_empty() && value.len() <= MAX_SECRET_VALUE && !is_word && !is_number
 }
 
 /// Returns a valid name of a secret: characters that it cannot have become `-`.
@@ -567,7 +517,7 @@ pub fn secret_name(text: &str) -> String {
 
 /// Replaces `${input:ID}` by an answer: a text, or a reference to a sealed secret.
 pub fn fill_input(server: &mut ServerConfig, id: &str, answer: &TextPart) {
-    for text in texts(server) {
+    for text in texts(&mut server.transport) {
         let parts = text_parts(text.text.get());
         if parts.iter().any(|part| matches!(part, TextPart::Input(used) if used == id)) {
             let filled = parts.into_iter().map(|part| match part {

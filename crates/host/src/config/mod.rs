@@ -36,6 +36,8 @@ mod remote;
 mod restart;
 mod sandbox;
 mod secret;
+mod secret_finder;
+mod secret_matcher;
 mod secret_values;
 mod server;
 mod server_edit;

@@ -4,6 +4,12 @@ use std::fmt;
 
 use url::Url;
 
+pub(super) use super::secret_finder::is_secret_name;
+use super::secret_finder::{
+    has_key_prefix, is_path_key, is_source_scheme, may_be_secret, names_secret, secret_ranges, url_secrets,
+    user_info_end,
+};
+
 pub(super) const HIDDEN: &str = "[redacted]";
 
 /// A value that is never printed: an environment variable, a header.
@@ -133,6 +139,16 @@ impl fmt::Display for ServerUrl {
 /// keys. References such as `${TOKEN}` stay. Text that is not a URL is returned unchanged.
 pub fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let is_source = is_source_scheme(scheme.rsplit(['=', ' ']).next().unwrap_or_default());
+    let mut shown = format!("{scheme}://");
+    // As parsers of URLs do, everything up to the last `@` is taken for the user information.
+    let rest = match user_info_end(rest) {
+        Some(at) => {
+            shown.extend([if is_reference(&rest[..at]) { &rest[..at] } else { HIDDEN }, "@"]);
+            &rest[at + 1..]
+        }
+        None => rest,
+    };
     // The fragment goes first, since it may hold a `?` of its own (RFC 3986, section 3.5).
     let (rest, fragment) = cut(rest, '#');
     let (rest, query) = cut(rest, '?');
@@ -140,18 +156,13 @@ pub fn redact_url(text: &str) -> String {
         Some(index) => rest.split_at(index),
         None => (rest, ""),
     };
-    let mut shown = format!("{scheme}://");
-    // As parsers of URLs do, everything up to the last `@` is taken for the user information.
-    match authority.rsplit_once('@') {
-        Some((user, host)) if is_reference(user) => shown.extend([user, "@", host]),
-        Some((_, host)) => shown.extend([HIDDEN, "@", host]),
-        None => shown.push_str(authority),
-    }
+    shown.push_str(authority);
     for (index, segment) in path.split('/').enumerate() {
         if index > 0 {
             shown.push('/');
         }
-        shown.push_str(if looks_like_key(segment) { HIDDEN } else { segment });
+        let is_key = !is_source && !is_reference(segment) && is_path_key(segment);
+        shown.push_str(if is_key { HIDDEN } else { segment });
     }
     if let Some(query) = query {
         shown.push('?');
@@ -168,8 +179,10 @@ pub fn redact_url(text: &str) -> String {
             }
         }
     }
-    if fragment.is_some() {
-        shown.extend(["#", HIDDEN]);
+    match fragment {
+        Some(commit) if is_source => shown.extend(["#", commit]),
+        Some(_) => shown.extend(["#", HIDDEN]),
+        None => {}
     }
     shown
 }
@@ -208,7 +221,11 @@ pub fn redact_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String>
     shown.collect()
 }
 
+/// Redacts a word of a command. A reference is shown as it is, or the word is hidden.
 pub(super) fn redact_argument(word: &str) -> String {
+    if is_reference(word) {
+        return word.to_owned();
+    }
     if let Some((name, value)) = word.split_once('=')
         && !name.contains("://")
         && is_secret_name(name)
@@ -227,42 +244,34 @@ pub(super) fn redact_argument(word: &str) -> String {
         let (head, value) = word.split_at(index + "Bearer ".len());
         return if is_reference(value) { word.to_owned() } else { format!("{head}{HIDDEN}") };
     }
-    if has_key_prefix(word) {
+    if has_key_prefix(word) || has_secret_default(word) {
         return HIDDEN.to_owned();
     }
-    redact_url(word)
+    // What an import would seal.
+    let mut shown = word.to_owned();
+    for range in secret_ranges(word, "", false, false, url_secrets(word)).into_iter().rev() {
+        if is_in_reference(word, range.start) || is_in_reference(word, range.end) {
+            return HIDDEN.to_owned();
+        }
+        if !is_reference(&word[range.clone()]) {
+            shown.replace_range(range, HIDDEN);
+        }
+    }
+    redact_url(&shown)
 }
 
-/// Prefixes of the keys of well-known services.
-const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "AKIA", "eyJ"];
-
-/// Returns true if a word begins like the key of a well-known service.
-pub(super) fn has_key_prefix(word: &str) -> bool {
-    KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix) && word.len() >= prefix.len() + 12)
+/// Returns true if a reference in the text has a secret as its default.
+fn has_secret_default(text: &str) -> bool {
+    let bodies = text.split("${").skip(1).filter_map(|inner| inner.split_once('}'));
+    bodies.filter_map(|(body, _)| body.split_once(":-")).any(|(name, default)| {
+        names_secret(name) || may_be_secret(default) || !url_secrets(default).is_empty()
+    })
 }
 
-const SECRET_WORDS: [&str; 13] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "apikey",
-    "api-key",
-    "api_key",
-    "access-key",
-    "access_key",
-    "private-key",
-    "credential",
-    "authorization",
-    "cookie",
-];
-
-pub(super) fn is_secret_name(name: &str) -> bool {
-    // A long text with a colon in it is prose or code, not a header's name.
-    let name = name.trim_start_matches('-').to_ascii_lowercase();
-    name.len() <= 64
-        && !name.contains(char::is_whitespace)
-        && (name == "auth" || name == "key" || SECRET_WORDS.iter().any(|word| name.contains(word)))
+/// Returns true if a place is within a reference such as `${NAME}`.
+fn is_in_reference(text: &str, at: usize) -> bool {
+    let before = &text[..at];
+    before.rfind("${").is_some_and(|start| !before[start..].contains('}'))
 }
 
 /// Returns true if the text is exactly one reference to a variable, without a default, which may be a secret.
@@ -279,15 +288,6 @@ pub(super) fn is_reference(text: &str) -> bool {
             .strip_prefix('$')
             .is_some_and(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b':')),
     }
-}
-
-/// Keys in paths (`/s/4f1c0ab93d7e/mcp`) are long runs of mixed digits and letters.
-pub(super) fn looks_like_key(segment: &str) -> bool {
-    segment.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
-        run.len() >= 12
-            && run.bytes().any(|b| b.is_ascii_digit())
-            && run.bytes().any(|b| b.is_ascii_alphabetic())
-    })
 }
 
 fn cut(text: &str, at: char) -> (&str, Option<&str>) {
@@ -328,6 +328,7 @@ mod tests {
             ("https://e.com/#abc", "https://e.com/#[redacted]"),
             ("https://e.com/s/4f1c0ab93d7e/mcp", "https://e.com/s/[redacted]/mcp"),
             ("https://e.com/api/v2/everything", "https://e.com/api/v2/everything"),
+            ("https://e.com/mcp/ghp_abcdefghijkl/x", "https://e.com/mcp/[redacted]/x"),
             ("not a url", "not a url"),
         ] {
             assert_eq!(redact_url(url), shown);
@@ -352,6 +353,19 @@ mod tests {
             (&["x", "postgres://u:p@db/app"], "x postgres://[redacted]@db/app"),
             (&["sh", "-c", "echo a: b"], "sh -c \"echo a: b\""),
             (&["x", "--author", "me"], "x --author me"),
+            (&["x", "--api-key", "${secret:docs.arg1}"], "x --api-key ${secret:docs.arg1}"),
+            (&["x", "${secret:docs.arg1}", "--u=${secret:d.u}"], "x ${secret:docs.arg1} --u=${secret:d.u}"),
+            (&["x", "--a=b-${secret:docs.token1234}"], "x --a=b-${secret:docs.token1234}"),
+            (&["x", "${TOKEN:-abc}", "${DIR:-here}"], "x [redacted] ${DIR:-here}"),
+            (&["x", "postgresql://app:${secret:db.pw}@db/x"], "x postgresql://[redacted]@db/x"),
+            (
+                &["x", "https://e.com/${secret:a.b0123456789c}/x"],
+                "x https://e.com/${secret:a.b0123456789c}/x",
+            ),
+            (&["x", "Server=db;Password=abc"], "x Server=db;Password=[redacted]"),
+            (&["x", "mysql://u:p/w@h/d"], "x mysql://[redacted]@h/d"),
+            (&["sh", "-c", "a://u:p@h b://u:q@h"], "sh -c \"a://[redacted]@h b://u:[redacted]@h\""),
+            (&["uvx", "git+https://e.com/r@4f1c0ab93d7e4f1c"], "uvx git+https://e.com/r@4f1c0ab93d7e4f1c"),
         ] {
             assert_eq!(redact_command(words.iter().copied()), shown);
         }

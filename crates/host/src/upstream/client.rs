@@ -7,7 +7,7 @@ use std::time::Duration;
 use hospes::client::{CallError, Client, ClientBuilder, HealthCheck, Target};
 use hospes::{BoxService, Call, Context, Outcome, Service};
 use hospes_model::{
-    ElicitUrlParams, Era, Method, Notification, RootsCapability, RpcError, ServerCapabilities,
+    ElicitUrlParams, Era, Method, Notification, RawJson, RootsCapability, RpcError, ServerCapabilities, code,
 };
 use hospes_sandbox::SandboxHelper;
 use parking_lot::Mutex;
@@ -196,7 +196,7 @@ impl UpstreamConnector for ClientConnector {
         wish: ConnectOptions,
     ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
         Box::pin(async move {
-            let name = Arc::clone(&self.name);
+            let (name, secrets) = (Arc::clone(&self.name), Arc::clone(&self.secrets));
             let (on_log, on_notification) = (Arc::clone(&wish.on_log), Arc::clone(&wish.on_notification));
             let mut builder = Client::builder()
                 .info(crate::server::implementation())
@@ -207,7 +207,9 @@ impl UpstreamConnector for ClientConnector {
                 // Lists are kept by the host itself, which reads them again when it has reason to; a resource that an
                 // application may keep, the application is told so. What is asked here is asked of the server.
                 .cache_bytes(0)
-                .on_stderr(move |line| tracing::debug!(target: "hospes::stderr", server = %name, "{line}"));
+                .on_stderr(move |line| {
+                    tracing::debug!(target: "hospes::stderr", server = %name, "{}", secrets.mask(line));
+                });
             // The configured era comes first: what is remembered may be from before the setting.
             if let Some(era) = self.era.or_else(|| wish.known.map(|known| known.era)) {
                 builder = builder.era(era);
@@ -290,6 +292,24 @@ struct NamedClientService {
     calls: Arc<watch::Sender<usize>>,
 }
 
+impl NamedClientService {
+    /// Masks the secrets in an error of the server. An error that shows none stays as it is.
+    fn masked(&self, mut error: RpcError) -> RpcError {
+        error.message = self.secrets.mask(&error.message).into();
+        // The URLs of a question are opened, and must stay whole.
+        let data = error.data.as_ref().filter(|_| error.code != code::URL_ELICITATION_REQUIRED);
+        if let Some(data) = data {
+            let text = data.to_string();
+            let shown = self.secrets.mask(&text);
+            if shown != text {
+                // An escape that was cut would leave no JSON.
+                error.data = RawJson::parse(shown).ok();
+            }
+        }
+        error
+    }
+}
+
 /// Guard of a call in progress.
 struct InFlightCall(Arc<watch::Sender<usize>>);
 
@@ -316,8 +336,8 @@ impl Service for NamedClientService {
         let listens = call.method == Method::SubscriptionsListen;
         let _under_way = (!listens).then(|| InFlightCall::begin(&self.calls));
         Outcome::Failed(match self.client.forward(call).await {
+            Ok(Outcome::Failed(error)) | Err(CallError::Rpc(error)) => self.masked(error),
             Ok(outcome) => return outcome,
-            Err(CallError::Rpc(error)) => error,
             Err(CallError::NotAuthorized(why)) if why.sign_in.is_some() => {
                 sign_in_required_error(&self.name, why.sign_in.as_deref().unwrap_or_default())
             }
@@ -380,10 +400,11 @@ fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> U
     connection.missing_sign_in = Box::new(move || missing_sign_in.lock().clone());
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
-    let watched = client.clone();
+    let (watched, secrets_of_reason) = (client.clone(), Arc::clone(secrets));
     connection.closed = Box::new(move || {
         let client = watched.clone();
-        Box::pin(async move { client.wait_closed().await.to_string() })
+        let secrets = Arc::clone(&secrets_of_reason);
+        Box::pin(async move { secrets.mask(&client.wait_closed().await.to_string()) })
     });
     connection.close = Box::new(move || {
         let client = client.clone();

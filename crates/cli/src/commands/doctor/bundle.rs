@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes_host::config::{ExpandedText, HostConfig, ServerConfig, ServerTransport};
+use hospes_host::config::{ExpandedText, HostConfig, SecretValues, ServerConfig, ServerTransport};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use url::Url;
@@ -27,8 +27,6 @@ use crate::secrets::SecretStore;
 const MAX_LINES: usize = 200;
 /// Time range of the counted calls.
 const COUNTED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Minimum length of a value of the configuration that is searched for in all texts. Shorter ones are words.
-const MIN_SECRET: usize = 6;
 /// Text in place of a secret.
 const HIDDEN: &str = "[redacted]";
 
@@ -189,11 +187,10 @@ async fn audit_counts() -> Option<Value> {
     }))
 }
 
-/// Filter of secrets: stored secrets and the values of the configuration, wherever they stand, and what looks like a
-/// secret.
+/// Filter of secrets: stored secrets and the values of the configuration, wherever and however encoded they stand, and
+/// what looks like a secret.
 pub(super) struct SecretFilter {
-    /// Values, the longest first, so that no part of one is left.
-    values: Vec<String>,
+    values: SecretValues,
     home: Option<String>,
     /// True if the configuration could be read, so that its values are known.
     is_complete: bool,
@@ -202,22 +199,21 @@ pub(super) struct SecretFilter {
 impl SecretFilter {
     /// Creates the filter of a configuration, with all its servers. Reads the stored secrets, and may block.
     pub(super) fn new(config: Option<&HostConfig>) -> Self {
-        let mut values: Vec<String> = Vec::new();
+        let mut values = SecretValues::default();
         for server in config.iter().flat_map(|config| config.servers.iter().chain(&config.profile_servers)) {
+            values.extend_from(&SecretValues::of(&server.transport));
             match &server.transport {
                 ServerTransport::Stdio(stdio) => {
                     // Names of folders would leave reports without sense.
                     let secret = stdio.env.iter().filter(|(name, value)| {
                         hospes::redact::is_secret_name(name) || !Path::new(value.reveal()).exists()
                     });
-                    values.extend(secret.map(|(_, value)| value.reveal().to_owned()));
-                    values.extend(expanded(&stdio.args));
+                    secret.for_each(|(_, value)| add_value(&mut values, value.reveal()));
+                    expanded(&stdio.args).for_each(|value| add_value(&mut values, value));
                 }
-                ServerTransport::Http(http) => {
-                    values.extend(http.headers.iter().map(|(_, value)| value.reveal().to_owned()));
-                    values.extend(secrets_of_url(http.url.reveal()));
+                ServerTransport::Builtin(builtin) => {
+                    expanded(&builtin.args).for_each(|value| add_value(&mut values, value));
                 }
-                ServerTransport::Builtin(builtin) => values.extend(expanded(&builtin.args)),
                 _ => {}
             }
         }
@@ -226,41 +222,25 @@ impl SecretFilter {
             && let Ok(Some(store)) = SecretStore::open_existing()
         {
             let names = store.names().unwrap_or_default();
-            values.extend(names.iter().filter_map(|name| store.read(name).ok().flatten()));
+            for value in names.iter().filter_map(|name| store.read(name).ok().flatten()) {
+                add_value(&mut values, &value);
+            }
         }
         let home = std::env::home_dir().map(|home| home.to_string_lossy().into_owned());
         let home = home.filter(|home| home.len() > 1);
-        Self { values: Vec::new(), home, is_complete: config.is_some() }.with(values)
+        Self { values, home, is_complete: config.is_some() }
     }
 
     /// Adds what is secret in a URL.
-    pub(super) fn with_url(self, url: &str) -> Self {
-        match Url::parse(url) {
-            Ok(url) => self.with(secrets_of_url(&url).collect()),
-            Err(_) => self,
+    pub(super) fn with_url(mut self, url: &str) -> Self {
+        if let Ok(url) = Url::parse(url) {
+            self.values.extend_from(&SecretValues::of(&ServerTransport::http(url)));
         }
-    }
-
-    fn with(mut self, mut values: Vec<String>) -> Self {
-        // `Bearer TOKEN` is written without its first word, too.
-        let parts: Vec<String> = values
-            .iter()
-            .filter_map(|value| value.split_once(' '))
-            .map(|(_, rest)| rest.to_owned())
-            .collect();
-        values.extend(parts);
-        values.retain(|value| value.len() >= MIN_SECRET);
-        self.values.extend(values);
-        self.values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        self.values.dedup();
         self
     }
 
     fn text(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for value in &self.values {
-            text = text.replace(value, HIDDEN);
-        }
+        let text = self.values.replace(text, HIDDEN);
         let text = hospes::redact::text(&text).into_owned();
         let text = hospes_inspect::secrets::mask(&text).into_owned();
         match &self.home {
@@ -286,15 +266,30 @@ impl SecretFilter {
     }
 }
 
-/// Returns the arguments that are others than the configuration says, because they have references.
-fn expanded(args: &[ExpandedText]) -> impl Iterator<Item = String> {
-    args.iter().filter(|arg| arg.reveal() != arg.written()).map(|arg| arg.reveal().to_owned())
+/// Adds a value, also without its first word: `Bearer TOKEN`. Its other words may be ordinary ones.
+fn add_value(values: &mut SecretValues, value: &str) {
+    values.add_text(value);
+    values.add_text(value.split_once(' ').map_or("", |(_, rest)| rest));
 }
 
-/// Returns the values of the query, and the password, as they are and as they are written.
-fn secrets_of_url(url: &Url) -> impl Iterator<Item = String> {
-    let written = url.query().into_iter().flat_map(|query| query.split('&'));
-    let written = written.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value.to_owned());
-    let query: Vec<String> = url.query_pairs().map(|(_, value)| value.into_owned()).chain(written).collect();
-    query.into_iter().chain(url.password().map(str::to_owned))
+/// Returns the arguments that are others than the configuration says, because they have references.
+fn expanded(args: &[ExpandedText]) -> impl Iterator<Item = &str> {
+    args.iter().filter(|arg| arg.reveal() != arg.written()).map(ExpandedText::reveal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_secrets_are_hidden() {
+        let filter =
+            SecretFilter::new(None).with_url("http://user:P4ss-of-a-url@e.example/?key=K3y/of~a?url");
+        // `user:P4ss-of-a-url` in base64, the key with both cases of hexadecimal digits, and as JSON.
+        for text in ["dXNlcjpQNHNzLW9mLWEtdXJs", "K3y%2Fof~a%3furl", "K3y\\/of~a\\u003furl", "K3y/of~a?url"] {
+            let shown = filter.text(&format!("sent {text}."));
+            assert!(shown.contains(HIDDEN) && shown.len() < text.len() + HIDDEN.len(), "{text}: {shown}");
+            assert!(!shown.contains("of~a") && !shown.contains("NHNzLW9mLWEtdXJ"), "{text}: {shown}");
+        }
+    }
 }

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::printed_secrets;
+
 /// Code of a check, and its subject. The table of the documentation comes from [`DOCTOR_CODES`].
 #[derive(Debug)]
 pub(crate) struct DoctorCode {
@@ -217,7 +219,11 @@ impl DoctorChain {
     }
 
     fn add(&mut self, code: &DoctorCode, status: CheckStatus, finding: DoctorFinding) {
+        // Here too, because a report is cut and wrapped before it is printed.
+        let mask = |text: String| printed_secrets::mask(&text).into_owned();
         let DoctorFinding { what, why, mend, evidence } = finding;
+        let (what, why) = (mask(what), why.map(mask));
+        let (mend, evidence) = (mend.map(mask), evidence.map(mask));
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.begun = Instant::now();
         let (code, step, target) = (code.code, code.step, self.target.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hospes::client::{CallError, Client, Target};
 use hospes::model::Tool;
 use hospes_host::config::{
-    ProfileConfig, RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport,
+    ProfileConfig, RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport, redact_url,
 };
 use hospes_host::upstream::UpstreamStatus;
 use hospes_sandbox::ProgramNotFound;
@@ -211,7 +211,7 @@ async fn files(server: &ServerConfig, stdio: &StdioTransport, chain: &mut Doctor
 
 /// Checks a server at a URL.
 pub(super) async fn check_url(url: &str, args: &DoctorArgs) -> DoctorChain {
-    let mut chain = DoctorChain::new(url);
+    let mut chain = DoctorChain::new(redact_url(url));
     let steps = async |chain: &mut DoctorChain| {
         if !sign_in::token(url, chain).await {
             return;

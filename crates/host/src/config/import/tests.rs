@@ -201,6 +201,43 @@ fn secrets_in_headers_and_urls_are_taken() {
 }
 
 #[test]
+fn what_the_screen_hides_of_urls_is_sealed() {
+    let (server, taken) = sealed(
+        r#"{"command": "x", "args": ["postgresql://app:one%2F1@db/x", "--dsn=mysql://u:two@h/d", "https://${HOST}:thr@e.com/", "Server=db;Password=four"],
+            "env": {"DATABASE_URL": "mysql://u:five@h/d", "PLAIN_URL": "https://e.com/a?page=2"}}"#,
+    );
+    let values: Vec<_> = taken.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(values, ["one%2F1", "two", "thr", "four", "five"]);
+    let ServerTransport::Stdio(stdio) = &server.transport else { panic!() };
+    let args: Vec<_> = stdio.args.iter().map(ExpandedText::reveal).collect();
+    assert_eq!(
+        args,
+        [
+            "postgresql://app:${secret:s.arg0}@db/x",
+            "--dsn=mysql://u:${secret:s.arg1}@h/d",
+            "https://${HOST}:${secret:s.arg2}@e.com/",
+            "Server=db;Password=${secret:s.arg3}",
+        ]
+    );
+    assert_eq!(stdio.env["DATABASE_URL"].reveal(), "mysql://u:${secret:s.DATABASE_URL}@h/d");
+    assert_eq!(stdio.env["PLAIN_URL"].reveal(), "https://e.com/a?page=2");
+    // What is read again is what was there.
+    let own = server_toml(&server);
+    let set = |name: &str| (name == "HOST").then(|| "me".to_owned());
+    let stored = taken;
+    let loader = ConfigLoader::new().variables(set).secrets(move |name| {
+        Ok(stored.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
+    });
+    let read = loader.parse("/c/config.toml", &own).unwrap();
+    let ServerTransport::Stdio(stdio) = &read.servers[0].transport else { panic!() };
+    assert_eq!(stdio.args[0].reveal(), "postgresql://app:one%2F1@db/x");
+    assert_eq!(stdio.env["DATABASE_URL"].reveal(), "mysql://u:five@h/d");
+    let (server, taken) = sealed(r#"{"url": "https://host/mcp/ghp_0123456789abcdef/x"}"#);
+    assert_eq!(taken, [("s.url".to_owned(), "ghp_0123456789abcdef".to_owned())]);
+    assert!(server_toml(&server).contains("https://host/mcp/${secret:s.url}/x"));
+}
+
+#[test]
 fn inputs_are_answered() {
     let mut one = server(
         r#"{"mcpServers": {"s": {"command": "x", "env": {"K": "a ${input:id}"}, "args": ["${input:id}"]}}}"#,
