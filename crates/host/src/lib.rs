@@ -33,6 +33,7 @@ mod host;
 pub mod pins;
 pub mod sampling;
 pub mod server;
+mod shell_word;
 pub mod upstream;
 
 pub use accounts::{AccountLimits, UpstreamAccounts, profile_account};
@@ -59,3 +60,4 @@ pub use host::{
 pub use pins::{PinManager, PinningConfig};
 pub use sampling::Sampler;
 pub use server::implementation;
+pub use shell_word::shell_word;

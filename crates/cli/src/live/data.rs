@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::approve::sentence;
 use crate::screen_log::{self, LogLine};
+use crate::shown_commands::shown_command;
 
 /// Maximum number of running, and of ended, calls that are gathered.
 const MAX_CALLS: usize = 100;
@@ -187,12 +188,12 @@ pub(crate) fn mend(server: &UpstreamStatus) -> Option<String> {
         return None;
     }
     if server.state == UpstreamState::Withheld {
-        return Some(format!("hospes pins show {}", server.name));
+        return Some(shown_command("pins show", &server.name));
     }
     // A hint names its command between backticks.
     let named = server.hint.as_deref().and_then(|hint| {
         let command = hint.split('`').nth(1)?;
         command.starts_with("hospes ").then(|| command.to_owned())
     });
-    Some(named.unwrap_or_else(|| format!("hospes doctor {}", server.name)))
+    Some(named.unwrap_or_else(|| shown_command("doctor", &server.name)))
 }
