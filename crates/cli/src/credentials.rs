@@ -358,7 +358,9 @@ impl CredentialFiles {
         // Never truncated or removed, because another process may hold the lock on it.
         let locked = hospes_fs::open_private(Path::new(&name)).and_then(|file| file.lock().map(|()| file));
         locked.map_err(|error| {
-            CliError::usage(format!("cannot lock {}", paths::display_path(&self.sealed))).with_cause(&error)
+            CliError::usage(format!("cannot lock {}", paths::display_path(&self.sealed)))
+                .with_cause(&error)
+                .hint_if_unwritable(&error)
         })
     }
 
@@ -409,11 +411,14 @@ fn keyring_required_error(error: &KeyringError) -> CliError {
 // By value, for use with `map_err`.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unusable_store_error(error: StepError) -> CliError {
-    CliError::usage(error_chain(&error))
+    CliError::usage(error_chain(&error)).hint_if_unwritable(&error)
 }
 
 fn make_folder(file: &Path) -> CliResult {
     let Some(folder) = file.parent() else { return Ok(()) };
-    fs::create_dir_all(folder)
-        .map_err(|error| CliError::usage(format!("cannot create {}", folder.display())).with_cause(&error))
+    fs::create_dir_all(folder).map_err(|error| {
+        CliError::usage(format!("cannot create {}", folder.display()))
+            .with_cause(&error)
+            .hint_if_unwritable(&error)
+    })
 }

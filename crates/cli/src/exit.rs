@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 
 use hospes::client::{CallError, ConnectError};
 use hospes_host::config::SecretValues;
@@ -64,6 +65,22 @@ impl CliError {
             url: None,
             cause: None,
             is_silent: false,
+        }
+    }
+
+    /// Adds what helps if a file could not be written because its folder is read-only.
+    pub(crate) fn hint_if_unwritable(self, error: &(dyn StdError + 'static)) -> Self {
+        let mut is_unwritable = false;
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            is_unwritable |=
+                matches!(kind, Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem));
+            next = error.source();
+        }
+        match is_unwritable {
+            true => self.hint("nothing was changed; make the folder writable for this user"),
+            false => self,
         }
     }
 
@@ -187,6 +204,18 @@ impl From<CallError> for CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_has_a_hint() {
+        let hint = |kind: io::ErrorKind| {
+            let error = io::Error::from(kind);
+            CliError::usage("cannot write").hint_if_unwritable(&error).hint
+        };
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            assert!(hint(kind).is_some_and(|hint| hint.contains("make the folder writable")), "{kind}");
+        }
+        assert_eq!(hint(io::ErrorKind::StorageFull), None);
+    }
 
     #[test]
     fn no_part_of_an_error_shows_a_masked_value() {

@@ -37,7 +37,7 @@ const VARIABLE: &str = "HOSPES_LOG";
 pub(crate) fn start(cli: &Cli) {
     let level = match cli.global.verbose {
         _ if cli.global.quiet => "error",
-        0 => default_filter(&cli.command),
+        0 => default_filter(&cli.command, std::io::stderr().is_terminal()),
         1 => "hospes=info,hospes_host=info,hospes_cli=info,warn",
         2 => "hospes=debug,hospes_host=debug,hospes_cli=debug,info",
         _ => "trace",
@@ -94,9 +94,11 @@ fn is_host(command: &CliCommand) -> bool {
 }
 
 /// Returns the filter without an option. Commands that report the problems of servers themselves print them once.
-fn default_filter(command: &CliCommand) -> &'static str {
+fn default_filter(command: &CliCommand, is_terminal: bool) -> &'static str {
     match command {
         CliCommand::Up(_) => "error",
+        // Their pages name what is suspicious, for who looks at a terminal.
+        CliCommand::Add(_) | CliCommand::Update(_) if is_terminal => "error",
         CliCommand::Add(_)
         | CliCommand::Update(_)
         | CliCommand::Doctor(_)
@@ -108,7 +110,22 @@ fn default_filter(command: &CliCommand) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[test]
+    fn a_page_at_a_terminal_is_not_interrupted_by_warnings_of_the_log() {
+        let filter = |words: &[&str], is_terminal| {
+            let cli = Cli::parse_from([&["hospes"][..], words].concat());
+            default_filter(&cli.command, is_terminal)
+        };
+        for command in [&["add", "files"][..], &["update", "files"]] {
+            assert_eq!(filter(command, true), "error", "{command:?}");
+            assert!(filter(command, false).starts_with("warn,"), "{command:?}");
+        }
+        assert!(filter(&["doctor"], true).starts_with("warn,"));
+    }
 
     #[test]
     fn libraries_that_write_headers_are_capped_unless_they_are_named() {

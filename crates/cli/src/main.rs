@@ -45,9 +45,11 @@ mod secrets;
 mod server_record;
 mod service_files;
 mod settings;
+mod shown_commands;
 mod sweep;
 mod target;
 mod terminal_screen;
+mod tolerant_writer;
 mod typed_commands;
 mod user_folders;
 

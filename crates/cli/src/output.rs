@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 
+pub(crate) use hospes_host::shell_word;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 use zeroize::Zeroizing;
@@ -53,12 +54,16 @@ fn print_err(text: &str) {
     let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Prints a message after a label. A screen wraps it at its own width.
-fn err_labelled(label: &str, style: &str, text: &str) {
-    let text = &*printed_secrets::mask(text);
-    if !screen_log::take(&format_labelled(label, style, text, None)) {
-        print_err(&format_labelled(label, style, text, talk_width()));
+/// Prints a message that is broken at a width. A screen breaks it at its own.
+fn err_broken(format: impl Fn(Option<usize>) -> String) {
+    if !screen_log::take(&printed_secrets::mask(&format(None))) {
+        print_err(&printed_secrets::mask(&format(talk_width())));
     }
+}
+
+/// Prints a message after a label.
+fn err_labelled(label: &str, style: &str, text: &str) {
+    err_broken(|width| format_labelled(label, style, text, width));
 }
 
 impl CliOutput {
@@ -98,7 +103,17 @@ impl CliOutput {
 
     /// Prints a progress message in sentences, wrapped at words.
     pub(crate) fn say_wrapped(self, text: impl fmt::Display) {
-        self.say(wrap_lines(&text.to_string(), WRAP_INDENT, talk_width()));
+        let text = text.to_string();
+        if !self.quiet {
+            err_broken(|width| wrap_lines(&text, WRAP_INDENT, width) + "\n");
+        }
+    }
+
+    /// Prints a progress message that `format` breaks at the width of the terminal, or not at all for a screen.
+    pub(crate) fn say_broken(self, format: impl Fn(Option<usize>) -> String) {
+        if !self.quiet {
+            err_broken(|width| format(width) + "\n");
+        }
     }
 
     /// Prints a result in sentences or rows, wrapped at words.
@@ -344,17 +359,6 @@ pub(crate) fn one_line(text: &str) -> String {
     printable(&without_breaks(text))
 }
 
-/// Returns a word of a command that a person is to copy, in quotes if a shell would read it as something else.
-pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+,".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    // PowerShell doubles a quote; other shells end the quotes for it.
-    let quote = if cfg!(windows) { "''" } else { r"'\''" };
-    format!("'{}'", word.replace('\'', quote))
-}
-
 /// Makes a printable text as wide as a number of columns, if it is not wider. Wide characters count as two columns.
 pub(crate) fn table_cell(text: &str, columns: usize) -> String {
     let text = printable(text);
@@ -496,16 +500,6 @@ mod tests {
         assert_eq!(plain(35), "  +  reads the files of a\n      folder  from Cursor");
         assert_eq!(wrap_text("漢字漢字漢字 漢字漢字漢字", 0, Some(24)), "漢字漢字漢字\n漢字漢字漢字");
         assert_eq!(wrap_lines("a\n\nb", 4, Some(80)), "a\n\nb");
-    }
-
-    #[test]
-    fn a_word_of_a_command_is_one_word_of_a_shell() {
-        for word in ["there", "https://e.example:1/mcp"] {
-            assert_eq!(shell_word(word), word);
-        }
-        assert_eq!(shell_word("https://e.example/$(id)?a=b&c"), "'https://e.example/$(id)?a=b&c'");
-        let quoted = shell_word("a';id'");
-        assert_eq!(quoted, if cfg!(windows) { "'a'';id'''" } else { r"'a'\'';id'\'''" });
     }
 
     #[test]

@@ -12,19 +12,20 @@ use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printed_secrets;
+use crate::tolerant_writer::TolerantWriter;
 
-/// Maximum number of printed lines that are kept.
+/// Maximum number of printed messages that are kept.
 const MAX_LINES: usize = 500;
 /// Maximum number of lines that are kept of each server.
 const MAX_SERVER_LINES: usize = 200;
 /// Maximum number of servers whose lines are kept.
 const MAX_SERVERS: usize = 128;
-/// Maximum length of a printed line, in bytes. The rest is cut. A warning may name several mistakes of an entry.
+/// Maximum length of a printed message, in bytes. The rest is cut. A warning may name several mistakes of an entry.
 const MAX_LINE_BYTES: usize = 2000;
 /// Maximum length of a line of a server, in bytes. The rest is cut.
 const MAX_SERVER_LINE_BYTES: usize = 500;
 
-/// A line of the log.
+/// An event of the log: what was printed at once, which may have several lines, or a line of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogLine {
     pub(crate) at: Timestamp,
@@ -73,14 +74,14 @@ pub(crate) fn take(text: &str) -> bool {
     }
     let plain = anstream::adapter::strip_str(text).to_string();
     let mut log = LOG.lock();
-    for piece in plain.split_inclusive('\n') {
-        log.part.push_str(clip(piece, MAX_LINE_BYTES));
-        if piece.ends_with('\n') || log.part.len() > MAX_LINE_BYTES {
-            let line = std::mem::take(&mut log.part);
-            let line = line.trim_end();
-            if !line.trim().is_empty() {
-                log.push(line);
-            }
+    // What is printed at once is one message. Its later lines continue it, and have no time of their own.
+    let room = MAX_LINE_BYTES.saturating_sub(log.part.len());
+    log.part.push_str(clip(&plain, room));
+    if plain.ends_with('\n') {
+        let message = std::mem::take(&mut log.part);
+        let message = message.trim_end();
+        if !message.trim().is_empty() {
+            log.push(message);
         }
     }
     is_shown
@@ -107,7 +108,7 @@ pub(crate) fn add_server_line(server: &str, level: &str, text: &str) {
     });
 }
 
-/// Returns the last lines that were printed, at most `count`, the oldest first.
+/// Returns the last messages that were printed, at most `count`, the oldest first.
 pub(crate) fn last_lines(count: usize) -> Vec<LogLine> {
     let log = LOG.lock();
     log.lines.iter().skip(log.lines.len().saturating_sub(count)).cloned().collect()
@@ -131,8 +132,7 @@ impl ScreenLog {
         if self.lines.len() >= MAX_LINES {
             self.lines.pop_front();
         }
-        let text = clip(line, MAX_LINE_BYTES).to_owned();
-        self.lines.push_back(LogLine { at: Timestamp::now(), level: String::new(), text });
+        self.lines.push_back(LogLine { at: Timestamp::now(), level: String::new(), text: line.to_owned() });
     }
 }
 
@@ -150,13 +150,13 @@ impl io::Write for LogWriter {
         let text = String::from_utf8_lossy(bytes);
         let shown = printed_secrets::mask(&text);
         if !take(&shown) {
-            io::stderr().write_all(shown.as_bytes())?;
+            TolerantWriter(io::stderr()).write_all(shown.as_bytes())?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        TolerantWriter(io::stderr()).flush()
     }
 }
 
@@ -180,10 +180,14 @@ mod tests {
         begin();
         assert!(!take("warning: printed, and covered by the screen\n"));
         show(true);
-        assert!(take("\u{1b}[31mone\u{1b}[0m\n\ntw"));
-        assert!(take("o\n"));
+        assert!(take("\u{1b}[31mone\u{1b}[0m\n  more of it\n"));
+        assert!(take("tw"));
+        assert!(take("o\n") && take("\n"));
         let texts = |lines: Vec<LogLine>| lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
-        assert_eq!(texts(last_lines(10)), ["warning: printed, and covered by the screen", "one", "two"]);
+        assert_eq!(
+            texts(last_lines(10)),
+            ["warning: printed, and covered by the screen", "one\n  more of it", "two"]
+        );
         assert!(take(&"x".repeat(10_000)));
         assert!(take("\n"));
         assert!(last_lines(1)[0].text.len() <= MAX_LINE_BYTES);

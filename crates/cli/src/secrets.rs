@@ -107,5 +107,5 @@ pub(crate) fn check_value(value: &str) -> CliResult {
 // By value, for use with `map_err`.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn store_error(error: StepError) -> CliError {
-    CliError::usage(error_chain(&error))
+    CliError::usage(error_chain(&error)).hint_if_unwritable(&error)
 }

@@ -1,10 +1,11 @@
 //! Configuration and settings of the host, from files and the command line.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hospes_host::config::{
-    self, ConfigErrors, ConfigLoader, ConfigSource, HostConfig, ServerConfig, ServerTransport,
+    self, ConfigError, ConfigErrors, ConfigLoader, ConfigSource, HostConfig, ServerConfig, ServerTransport,
 };
 use hospes_host::{
     DefaultPinMode, FileProblems, Host, HostBuilder, HostSettings, PinMode, PinningConfig, Sampler,
@@ -98,7 +99,22 @@ fn mistakes(errors: &ConfigErrors) -> CliError {
         [one] => one.clone(),
         many => format!("{} errors in the configuration\n  {}", many.len(), many.join("\n  ")),
     });
-    failure.hint("nothing was started; correct the file and try again")
+    failure.hint(mistakes_hint(errors))
+}
+
+/// Returns what to do about errors of a configuration: there may be no file to correct.
+fn mistakes_hint(errors: &ConfigErrors) -> &'static str {
+    let kinds = errors.iter().map(|error| match error {
+        ConfigError::Read { source, .. } => Some(source.kind()),
+        _ => None,
+    });
+    let kinds: Option<Vec<io::ErrorKind>> = kinds.collect();
+    match kinds.as_deref() {
+        Some([io::ErrorKind::NotFound, ..]) => "nothing was started; name a file that exists",
+        Some([io::ErrorKind::IsADirectory, ..]) => "nothing was started; name a file, not a folder",
+        Some([_, ..]) => "nothing was started; make the file readable and try again",
+        _ => "nothing was started; correct the file and try again",
+    }
 }
 
 /// Returns the servers that run without a configuration.
@@ -126,7 +142,7 @@ pub(crate) async fn build_host(
     for rejected in &config.rejected {
         let mistakes: Vec<String> = rejected.errors.iter().map(|error| error_chain(error)).collect();
         output.warn(format_args!(
-            "the server `{}` was not started; the others were (with --strict none is): {}",
+            "the server `{}` is left out (with --strict none is started): {}",
             rejected.name,
             mistakes.join("; ")
         ));
@@ -242,5 +258,25 @@ pub(crate) fn check_allowed(hosts: &[String], origins: &[String]) -> CliResult {
     match origins.iter().find(|origin| !config::is_origin(origin)) {
         Some(given) => refuse("--allow-origin", config::ORIGIN_FORM, given),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_about_a_configuration_fits_its_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let broken = folder.path().join("broken.toml");
+        std::fs::write(&broken, "[servers.a\n").unwrap();
+        let hint = |file: &std::path::Path| {
+            let errors = ConfigLoader::new().load([file]).unwrap_err();
+            mistakes(&errors).hint.unwrap()
+        };
+        assert!(hint(&folder.path().join("none.json")).contains("name a file that exists"));
+        assert!(hint(&broken).contains("correct the file"));
+        #[cfg(unix)]
+        assert!(hint(folder.path()).contains("not a folder"));
     }
 }

@@ -312,6 +312,10 @@ pub(crate) async fn connect(
         if signs_in && failure.code == FailureCode::Unauthorized && !is_mismatch {
             failure.hint = Some(SIGN_IN.to_owned());
         }
+        // The host has answered, and names its profiles.
+        if failure.message.contains("unknown profile `") {
+            failure.hint = None;
+        }
         // Here the time limit is set by a flag.
         failure.hint = failure.hint.map(|hint| hint.replace("connect_timeout", "--connect-timeout"));
         failure

@@ -16,6 +16,7 @@ use ratatui::backend::CrosstermBackend;
 
 use crate::platform::poll_input;
 use crate::screen_log;
+use crate::tolerant_writer::TolerantWriter;
 
 /// The screen that is shown, if there is one. Its leaving is written once, whoever is first: the drop, a panic or a
 /// signal.
@@ -28,7 +29,7 @@ static WAS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The terminal in raw mode, on the alternate screen. It is restored on drop and on panic.
 pub(crate) struct TerminalScreen {
-    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+    pub(crate) terminal: Terminal<CrosstermBackend<TolerantWriter<Stdout>>>,
 }
 
 impl TerminalScreen {
@@ -39,7 +40,7 @@ impl TerminalScreen {
         HOOK.call_once(|| restore_before_panic_message(leave));
         enter()?;
         // From here on, every path restores the terminal.
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()));
+        let terminal = Terminal::new(backend());
         terminal.map(|terminal| Self { terminal }).inspect_err(|_| leave())
     }
 
@@ -59,7 +60,7 @@ impl TerminalScreen {
             read()?;
         }
         // The buffer no longer matches the screen, so a new terminal redraws everything.
-        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        self.terminal = Terminal::new(backend())?;
         Ok(())
     }
 }
@@ -68,6 +69,11 @@ impl Drop for TerminalScreen {
     fn drop(&mut self) {
         leave();
     }
+}
+
+/// Returns the output of a screen. That its terminal is gone is noticed when keys are read.
+fn backend() -> CrosstermBackend<TolerantWriter<Stdout>> {
+    CrosstermBackend::new(TolerantWriter(io::stdout()))
 }
 
 fn enter() -> io::Result<()> {

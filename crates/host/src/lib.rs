@@ -35,6 +35,7 @@ mod host;
 pub mod pins;
 pub mod sampling;
 pub mod server;
+mod shell_word;
 pub mod upstream;
 
 pub use accounts::{AccountLimits, UpstreamAccounts, profile_account};
@@ -62,3 +63,4 @@ pub use host::{
 pub use pins::{DefaultPinMode, PinManager, PinningConfig};
 pub use sampling::Sampler;
 pub use server::implementation;
+pub use shell_word::shell_word;

@@ -23,7 +23,7 @@ pub(crate) use card::{ApprovalRisk, bold, card, dim, title};
 use console_requests::fetch_queue;
 pub(crate) use draft::{ApprovalDraft, original};
 pub(crate) use editor::edit;
-pub(crate) use elsewhere::decision_elsewhere;
+pub(crate) use elsewhere::QueuedApproval;
 use hospes_console::LocalConsole;
 pub(crate) use key_argument::key_argument;
 pub(crate) use sentence::sentence;

@@ -15,6 +15,7 @@ use super::key_argument::key_argument;
 use super::{console_requests, editor, fetch_queue};
 use crate::args::ApproveArgs;
 use crate::commands::InterruptListener;
+use crate::deciders;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint};
 
@@ -88,7 +89,14 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
     let id = resolve_id(&decided.id, &queue.open)?;
     let answer: Result<RawJson, ClientError> =
         console.post(&format!("approvals/{id}"), &decided.decision).await;
-    let answer = answer.map_err(|error| failed(&error))?;
+    let answer = answer.map_err(|error| match error {
+        // Only a person at a terminal can make one, so that naming the command gives nothing away.
+        ClientError::Refused { code, message } if code == "not-a-decider" && deciders::token().is_none() => {
+            let way = "a program needs a token: create one at your terminal with `hospes approve --make-token NAME`";
+            CliError::usage(message).hint(format!("{way}, and pass it in {}", deciders::TOKEN_VARIABLE))
+        }
+        error => failed(&error),
+    })?;
     if output.json {
         output.json_line(answer.as_str());
         return Ok(());

@@ -23,6 +23,7 @@ pub(super) mod trial;
 pub(super) mod trial_accounts;
 pub(super) mod view;
 
+use crate::shown_commands::shown_command;
 use std::time::{Duration, Instant};
 
 use hospes_host::config::{ServerConfig, ServerTransport, servers_text};
@@ -166,7 +167,7 @@ fn say_added(
         !tool.is_empty() && !tool.starts_with('-') && tool.bytes().all(is_plain)
     };
     if let Some(tool) = report.example.as_ref().filter(is_plain) {
-        let example = format!("    Try: hospes call {} {}", printable(name), printable(tool));
+        let example = format!("    Try: {} {}", shown_command("call", name), printable(tool));
         output.say_wrapped(paint(output::DIM, example));
     }
 }

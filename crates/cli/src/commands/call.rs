@@ -1,6 +1,7 @@
 //! `hospes call TARGET TOOL name=value …`: one call of one tool.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
@@ -14,6 +15,7 @@ use crate::arguments::{ArgumentSource, arguments, read_source, unknown_tool};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::progress::{CallProgressBar, without_bar};
+use crate::prompt::{is_asking, is_interrupted};
 use crate::target::{SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
@@ -34,7 +36,16 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
         source: ArgumentSource { json: args.input_json.as_deref(), words },
         timeout: args.timeout,
     };
-    let called = ending.unless(call(&client, asked, output)).await;
+    let mut calling = Box::pin(call(&client, asked, output));
+    let called = ending.unless(&mut calling).await;
+    if called.is_none() && is_asking() {
+        // The same Ctrl-C has cancelled the question, which takes it from the queue of its host.
+        ending.unless(tokio::time::timeout(CANCEL_TIME, &mut calling)).await;
+        drop(calling);
+        ending.unless(client.close()).await;
+        return Err(interrupted(NOT_MADE));
+    }
+    drop(calling);
     if called.is_none() {
         // A server may take a while to stop, or ignore the notification.
         output.say(paint(DIM, format!("cancelling {} and notifying its server …", printable(tool))));
@@ -47,10 +58,15 @@ pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
 /// Prefix of the progress message with which a host reports that a call waits for approval.
 const APPROVAL_MESSAGE_PREFIX: &str = "waiting for the person's approval";
 
+/// Maximum time to tell the server that its question is cancelled.
+const CANCEL_TIME: Duration = Duration::from_secs(2);
+/// End of a call whose question was cancelled.
+const NOT_MADE: &str = "the question was cancelled, and the call was not made";
+
 struct CallRequest<'a> {
     tool: &'a str,
     source: ArgumentSource<'a>,
-    timeout: Option<std::time::Duration>,
+    timeout: Option<Duration>,
 }
 
 async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> CliResult {
@@ -80,6 +96,10 @@ async fn call(client: &Client, asked: CallRequest<'_>, output: CliOutput) -> Cli
     }
     let result = request.await;
     bar.end();
+    // What the server says about a cancelled question is no news to who cancelled it.
+    if is_interrupted() {
+        return Err(interrupted(NOT_MADE));
+    }
     let result = result.map_err(failed)?;
     if output.json {
         output.value(&result);

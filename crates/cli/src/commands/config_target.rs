@@ -11,6 +11,7 @@ use crate::exit::{CliError, CliResult};
 use crate::output::printable;
 use crate::paths;
 use crate::settings::{check_startable, load_without_secrets};
+use crate::shown_commands::shown_command;
 
 /// The configuration file that servers are added to.
 pub(super) struct ConfigTarget {
@@ -75,7 +76,7 @@ impl ConfigTarget {
                 printable(name),
                 rejected.errors.full_text().replace('\n', "; ")
             ))
-            .hint(format!("correct the entry in {file}, or remove it: hospes remove {}", printable(name)));
+            .hint(format!("correct the entry in {file}, or remove it: {}", shown_command("remove", name)));
         }
         let rejected = config.rejected.iter().map(|rejected| rejected.name.as_str());
         let names: Vec<&str> =

@@ -51,8 +51,10 @@ pub(crate) async fn run(args: &args::ConsoleArgs, output: CliOutput) -> CliResul
     if args.no_browser || !is_result_seen() {
         return Ok(());
     }
+    // Before the attempt: a browser may start and show nothing.
+    output.say(paint(DIM, "opening it in the browser; otherwise open the link yourself"));
     if !open_in_browser(&link.url).await {
-        output.say(paint(DIM, "could not open a browser: open the link yourself"));
+        output.say(paint(DIM, "no browser could be opened"));
     }
     Ok(())
 }

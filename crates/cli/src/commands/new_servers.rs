@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::up::EventWriter;
 use crate::output::{BOLD, DIM, YELLOW, paint, printable};
+use crate::shown_commands::shown_command;
 
 /// Author of a pin that no person has decided about.
 const FIRST_USE: &str = "first use";
@@ -56,7 +57,7 @@ fn line(server: &PinnedServer) -> String {
         count => paint(YELLOW, many(count, "finding")),
     };
     let name = printable(&server.server);
-    let hint = paint(DIM, format!("`hospes pins show {name}` shows what it offers"));
+    let hint = paint(DIM, format!("`{}` shows what it offers", shown_command("pins show", &server.server)));
     format!(
         "  {} {} {name}: {}, {found}  {hint}",
         paint(YELLOW, "+"),

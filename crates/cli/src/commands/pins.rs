@@ -16,6 +16,7 @@ use crate::output::{
     BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, one_line, paint, printable,
     table_cell,
 };
+use crate::shown_commands::shown_command;
 use crate::{deciders, enforcement, paths};
 
 /// Maximum number of lines shown of one text.
@@ -222,6 +223,15 @@ async fn accept(pins: &Pinned, args: &PinsAcceptArgs, output: CliOutput) -> CliR
         Some(hash) => hash,
         // Exactly the shown definitions are accepted: a change in between is refused.
         None => {
+            let is_accepted = found.map_or_else(
+                || server.items.iter().all(|one| one.state == PinState::Accepted),
+                |found| found.state == PinState::Accepted,
+            );
+            if is_accepted && server.state == PinState::Accepted {
+                let what = args.of.item.as_deref().unwrap_or(&server.server);
+                output.say(format_args!("{} is accepted already", printable(what)));
+                return done(&server, output);
+            }
             if !args.yes {
                 ask(pins, &server, found, output).await?;
             }
@@ -242,8 +252,8 @@ async fn ask(
 ) -> CliResult {
     if output.json || !is_interactive() {
         return Err(CliError::usage("cannot ask for confirmation without a terminal").hint(format!(
-            "`hospes pins show {0}` prints the hash; accept it with `--hash`, or accept the current state with `--yes`",
-            server.server
+            "`{}` prints the hash; accept it with `--hash`, or accept the current state with `--yes`",
+            shown_command("pins show", &server.server)
         )));
     }
     let mut differences = Vec::new();
@@ -357,10 +367,10 @@ fn failed(error: PinManagerError) -> CliError {
     match error {
         PinManagerError::NoServer(_) => failure.hint("`hospes pins list` lists the known servers"),
         PinManagerError::NoItem { server, .. } => {
-            failure.hint(format!("`hospes pins show --all {server}` lists what it offers"))
+            failure.hint(format!("`{}` lists what it offers", shown_command("pins show --all", &server)))
         }
         PinManagerError::Changed(server) => {
-            failure.hint(format!("review it again: `hospes pins show {server}`"))
+            failure.hint(format!("review it again: `{}`", shown_command("pins show", &server)))
         }
         _ => failure,
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hospes_registry::{
-    AnswerSource, EntryStatus, RefreshMode, RegistryAnswer, RegistryClient, SearchResults, ServerEntry,
-    TrustContext, trust_signs,
+    AnswerSource, EntryStatus, RefreshMode, RegistryAnswer, RegistryClient, RegistryError, SearchResults,
+    ServerEntry, TrustContext, trust_signs,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -17,6 +17,8 @@ use crate::exit::CliResult;
 use crate::output::{BOLD, CliOutput, DIM, YELLOW, one_line, paint, printable, result_width};
 use crate::registry::{base_url, format_age, format_ago, open_registry};
 
+/// Maximum time to look for the address of a registry that was not reached.
+const LOOKUP_TIME: Duration = Duration::from_secs(2);
 /// Width of a result that does not go to a terminal, in columns.
 const PLAIN_WIDTH: usize = 120;
 /// Maximum width of the column with name and version.
@@ -26,9 +28,7 @@ const REST_WIDTH: usize = 30;
 
 pub(crate) async fn run(args: SearchArgs, output: CliOutput) -> CliResult {
     let registry = open_registry(&base_url(&args.registry, configured_registry().as_deref()))?;
-    if args.refresh {
-        refresh(&registry, output).await?;
-    }
+    let is_told = args.refresh && !refresh(&registry, output).await?;
     let query = args.words.join(" ");
     let answer = Box::pin(registry.search(&query, args.limit)).await?;
     if output.json {
@@ -36,9 +36,13 @@ pub(crate) async fn run(args: SearchArgs, output: CliOutput) -> CliResult {
         return Ok(());
     }
     if let Some(error) = &answer.offline {
-        let age = format_age(answer.age);
-        output
-            .warn(format_args!("{}; these results are from the cache, {age}", printable(&first_part(error))));
+        let mut parts = Vec::new();
+        // The refresh has said it already.
+        if !is_told {
+            parts.push(first_part(error, &registry).await);
+        }
+        parts.push(format!("these results are from the cache, {}", format_age(answer.age)));
+        output.warn(printable(&parts.join("; ")));
     }
     if answer.value.entries.is_empty() {
         explain_nothing(&registry, &query, &answer, output);
@@ -49,7 +53,8 @@ pub(crate) async fn run(args: SearchArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-async fn refresh(registry: &RegistryClient, output: CliOutput) -> CliResult {
+/// Reads the list of the registry. Returns false if that is not reached.
+async fn refresh(registry: &RegistryClient, output: CliOutput) -> CliResult<bool> {
     output.say(format_args!("reading the list of {} …", printable(registry.host())));
     match Box::pin(registry.refresh(RefreshMode::Changes)).await {
         Ok(report) => {
@@ -59,21 +64,38 @@ async fn refresh(registry: &RegistryClient, output: CliOutput) -> CliResult {
                 skipped => format!(", {skipped} could not be read"),
             };
             output.say(format_args!("read {what}: {} servers{skipped}", report.servers));
-            Ok(())
+            Ok(true)
         }
         // The search says whether the cache has an answer.
-        Err(error @ hospes_registry::RegistryError::Offline { .. }) => {
-            output.warn(printable(&first_part(&error)));
-            Ok(())
+        Err(error @ RegistryError::Offline { .. }) => {
+            output.warn(printable(&first_part(&error, registry).await));
+            Ok(false)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns what happened, without the advice.
-fn first_part(error: &hospes_registry::RegistryError) -> String {
+/// Returns what happened, without the advice, and why the name of the registry has no address.
+async fn first_part(error: &RegistryError, registry: &RegistryClient) -> String {
     let text = error.to_string();
-    text.split_once("; ").map_or_else(|| text.clone(), |(first, _)| first.to_owned())
+    let first = text.split_once("; ").map_or(text.as_str(), |(first, _)| first);
+    let reason = match error {
+        RegistryError::Offline { .. } => lookup_failure(registry.base_url()).await,
+        _ => None,
+    };
+    reason.map_or_else(|| first.to_owned(), |reason| format!("{first} ({reason})"))
+}
+
+/// Returns why the name in a URL is not found in DNS, if it is not.
+async fn lookup_failure(url: &str) -> Option<String> {
+    let url = url::Url::parse(url).ok()?;
+    let Some(url::Host::Domain(name)) = url.host() else { return None };
+    let found = tokio::net::lookup_host((name, url.port_or_known_default()?));
+    match tokio::time::timeout(LOOKUP_TIME, found).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(format!("its name is not found in DNS: {error}")),
+        Err(_) => Some("DNS does not answer".to_owned()),
+    }
 }
 
 fn explain_nothing(
@@ -234,6 +256,13 @@ mod tests {
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains("Mail\\u{1b}[31m · reads mail\\u{202e}"), "{text}");
         assert!(text.contains("com.example/mail 1.0.0") && text.contains("npm"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_the_reason() {
+        assert_eq!(lookup_failure("http://127.0.0.1:9").await, None);
+        let reason = lookup_failure("https://registry.invalid").await;
+        assert!(reason.is_some_and(|reason| reason.contains("DNS")));
     }
 
     #[test]

@@ -147,7 +147,11 @@ fn missing_folders(file: &Path) -> Vec<PathBuf> {
 
 fn write(file: &Path, content: &str) -> CliResult {
     let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(file, content));
-    written.map_err(|error| CliError::usage(format!("cannot write {}", file.display())).with_cause(&error))
+    written.map_err(|error| {
+        CliError::usage(format!("cannot write {}", file.display()))
+            .with_cause(&error)
+            .hint_if_unwritable(&error)
+    })
 }
 
 /// Deletes the file and the folders that were created for it, as far as they are empty.

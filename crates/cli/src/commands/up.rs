@@ -21,6 +21,7 @@ use self::config_reload::ConfigReload;
 pub(crate) use self::config_reload::UsedFiles;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
+use self::server_line::LOG_TIME_COLUMNS;
 pub(crate) use self::server_line::{MARGIN, line, offered_counts};
 use self::startup_text::StartupText;
 pub(crate) use self::startup_text::{NO_POLICY, NO_SERVERS, preset_line};
@@ -35,10 +36,10 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::live::{self, LiveScreen, LiveSources};
 use crate::missing_programs;
 use crate::notifications::{self, NotificationSettings};
-use crate::output::{CliOutput, DIM, paint, printable};
+use crate::output::{CliOutput, DIM, paint, printable, wrap_lines};
 use crate::paths;
 use crate::readiness;
-use crate::screen_log;
+use crate::screen_log::{self, LogLine};
 use crate::settings::{LoadedConfig, build_host, check_allowed, check_folders, default_servers, load};
 use crate::sweep;
 
@@ -179,7 +180,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         tokio::select! {
             served = server.serve_until(async {
                 shutdown.await;
-                close_screen(screen.as_ref(), &startup, &host, output).await;
+                close_screen(screen.as_ref(), &startup, output).await;
             }) => served,
             never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
             never = status_reports::report(&host, events) => match never {},
@@ -196,7 +197,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     // On the heap, because all reports together are a large future.
     let served = Box::pin(ending.serve(serve, last_calls)).await;
     // Again, in case serving has failed or the person did not wait for its end.
-    close_screen(screen.as_ref(), &startup, &host, output).await;
+    close_screen(screen.as_ref(), &startup, output).await;
     readiness::announce_stopping();
     if !events.is_for_people() {
         events.event("stop", &[], String::new);
@@ -231,21 +232,26 @@ async fn act_on_screen(
 }
 
 /// Ends the screen, if there is one, and prints what is worth keeping: the endpoint and the last lines of the log.
-async fn close_screen(
-    screen: Option<&LiveScreen>,
-    startup: &StartupText<'_>,
-    host: &Host,
-    output: CliOutput,
-) {
+async fn close_screen(screen: Option<&LiveScreen>, startup: &StartupText<'_>, output: CliOutput) {
     let Some(screen) = screen else { return };
     if !screen.close().await {
         return;
     }
-    output.say(startup.text(host, None));
+    output.say(startup.ended_text());
     for line in screen_log::last_lines(LAST_LINES) {
-        let time = line.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
-        output.say(format_args!("  {} {}", paint(DIM, time), printable(line.text.trim())));
+        output.say_broken(|width| ended_log(&line, width));
     }
+}
+
+/// Formats a message of the log after the screen has ended: only its first line has a time.
+fn ended_log(line: &LogLine, width: Option<usize>) -> String {
+    let time = line.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
+    let text = printable(line.text.trim());
+    let lines = text.lines().enumerate().map(|(at, line)| match at {
+        0 => wrap_lines(&format!("  {} {line}", paint(DIM, &time)), LOG_TIME_COLUMNS - 2, width),
+        _ => wrap_lines(&format!("{:LOG_TIME_COLUMNS$}{line}", ""), 2, width),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Binds the socket at which programs attach. `None` if that fails, which is logged.

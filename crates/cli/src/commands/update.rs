@@ -13,6 +13,7 @@ mod review;
 mod risk;
 mod rollback;
 
+use crate::shown_commands::shown_command;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -292,8 +293,8 @@ impl Update {
         match (&report.pinned, by) {
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
             (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
-                "what it offers waits for a person: hospes pins accept {}",
-                printable(&self.candidate.server.name)
+                "what it offers waits for a person: {}",
+                shown_command("pins accept", &self.candidate.server.name)
             )),
             _ => {}
         }
@@ -362,9 +363,9 @@ impl Update {
         ));
         if let Some(kept) = kept {
             let back = format!(
-                "    Back to {}: hospes update {} --rollback",
+                "    Back to {}: {} --rollback",
                 one_line(kept),
-                printable(&server.name)
+                shown_command("update", &server.name)
             );
             output.say_wrapped(paint(output::DIM, back));
         }

@@ -13,6 +13,7 @@ use crate::approve::sentence;
 use crate::commands::up::UsedFiles;
 use crate::mistake_text::named_commands;
 use crate::screen_log::{self, LogLine};
+use crate::shown_commands::shown_command;
 
 /// Maximum number of running, and of ended, calls that are gathered.
 const MAX_CALLS: usize = 100;
@@ -201,9 +202,9 @@ pub(crate) fn mend(server: &UpstreamStatus) -> Option<String> {
         return None;
     }
     if server.waits_for_review() {
-        return Some(format!("hospes pins show {}", server.name));
+        return Some(shown_command("pins show", &server.name));
     }
     // A hint names its command between backticks.
     let named = server.hint.as_deref().and_then(|hint| named_commands(hint).into_iter().next());
-    Some(named.unwrap_or_else(|| format!("hospes doctor {}", server.name)))
+    Some(named.unwrap_or_else(|| shown_command("doctor", &server.name)))
 }

@@ -9,6 +9,7 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::data::{LeftOutServer, LiveData, ServerRow, mend};
 use super::rows;
@@ -18,6 +19,7 @@ use crate::commands::up::offered_counts;
 use crate::mistake_text::{mistakes_first, named_commands};
 use crate::output::is_detail;
 use crate::screen_log::LogLine;
+use crate::shown_commands::shown_command;
 
 /// Width of the names of facts, in columns.
 const NAMES: usize = 12;
@@ -25,6 +27,8 @@ const NAMES: usize = 12;
 const STDERR_LINES: usize = 8;
 /// Minimum number of columns of the text of a line of a log.
 const MIN_LOG_TEXT: usize = 12;
+/// Maximum number of columns by which a line of a message is indented.
+const MAX_LOG_INDENT: usize = 6;
 /// Maximum number of lines of arguments.
 const ARGUMENT_LINES: usize = 24;
 
@@ -189,27 +193,60 @@ fn draw_log_of(frame: &mut Frame<'_>, (title, log): (&str, &[LogLine]), state: &
     draw_lines(frame, lines, body, Some(state.scroll));
 }
 
-/// Returns the lines of a log, wrapped at words.
+/// Breaks the text of a message into lines. What continues a line is indented.
+fn folded(message: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in message.trim().lines() {
+        let rest = line.trim_start_matches(' ');
+        let begin = (line.len() - rest.len()).min(MAX_LOG_INDENT);
+        let hang = begin + 2;
+        let (first, indent) = (" ".repeat(begin), " ".repeat(hang));
+        // A line that fits is not broken because of the indentation of what would continue it.
+        let room = if rest.width() + begin <= width { width } else { width.saturating_sub(hang) };
+        let pieces = text::lines(rest, room.max(1)).into_iter().enumerate();
+        lines.extend(pieces.map(|(at, piece)| format!("{}{piece}", if at == 0 { &first } else { &indent })));
+    }
+    lines
+}
+
+/// Returns the first lines of the last messages of a log, at most `room`: of a longer message its begin, because its end
+/// alone says nothing.
+pub(super) fn log_tail(log: &[LogLine], width: usize, room: usize) -> Vec<Line<'static>> {
+    let mut blocks: Vec<Vec<Line<'static>>> = Vec::new();
+    let mut left = room;
+    for message in log.iter().rev() {
+        if left == 0 {
+            break;
+        }
+        let mut lines = wrapped_log(std::slice::from_ref(message), width);
+        if lines.len() > left {
+            lines.truncate(left);
+            if let Some(last) = lines.last_mut() {
+                let spans = std::mem::take(&mut last.spans);
+                let mut cut = rows::fit(spans, width.saturating_sub(2));
+                cut.spans.push(Span::styled(" …", dim()));
+                *last = cut;
+            }
+        }
+        left -= lines.len();
+        blocks.push(lines);
+    }
+    blocks.into_iter().rev().flatten().collect()
+}
+
+/// Returns the lines of a log, wrapped at words. Only the first line of a message has its time.
 pub(super) fn wrapped_log(log: &[LogLine], width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::with_capacity(log.len());
     for line in log {
         let head = log_head(line);
         let margin: usize = head.iter().map(Span::width).sum();
-        let mut rest =
-            text::lines(line.text.trim(), width.saturating_sub(margin).max(MIN_LOG_TEXT)).into_iter();
+        let mut rest = folded(&line.text, width.saturating_sub(margin).max(MIN_LOG_TEXT)).into_iter();
         let mut first = head;
         first.extend(rest.next().map(Span::raw));
         lines.push(rows::fit(first, width));
         lines.extend(rest.map(|text| rows::fit(vec![Span::raw(" ".repeat(margin)), Span::raw(text)], width)));
     }
     lines
-}
-
-/// Returns a line of the log, cut at the width.
-pub(super) fn log_line(line: &LogLine, width: usize) -> Line<'static> {
-    let mut spans = log_head(line);
-    spans.push(Span::raw(text::line(line.text.trim(), width)));
-    rows::fit(spans, width)
 }
 
 /// Returns the time of a line, and its level if it says more than that the line is there.
@@ -257,7 +294,7 @@ pub(super) fn draw_doctor(frame: &mut Frame<'_>, data: &LiveData, state: &LiveSt
         fact(&mut lines, "failures", &format!("{} in a row", server.failures), width, Style::new());
     }
     trouble(&mut lines, server, width);
-    let command = format!("`hospes doctor {}` in another terminal checks each step", server.name);
+    let command = format!("`{}` in another terminal checks each step", shown_command("doctor", &server.name));
     fact(&mut lines, "", &command, width, dim());
     if !data.server_log.is_empty() {
         lines.push(Line::styled(" log, last lines", dim()));
@@ -266,6 +303,9 @@ pub(super) fn draw_doctor(frame: &mut Frame<'_>, data: &LiveData, state: &LiveSt
     }
     draw_lines(frame, lines, area, None);
 }
+
+/// Columns of a key in the overview of the keys, with the blank before it.
+const KEY_COLUMNS: usize = 10;
 
 /// Draws the overview of the keys.
 pub(super) fn draw_keys(frame: &mut Frame<'_>, _: &LiveState, area: Rect) {
@@ -287,10 +327,18 @@ pub(super) fn draw_keys(frame: &mut Frame<'_>, _: &LiveState, area: Rect) {
         ("", "● ready  ◐ starting  ○ retrying  ◍ waits for review  ✗ failed  ▲ waits for you"),
     ];
     let width = usize::from(area.width);
-    let line = |(key, does): &(&'static str, &'static str)| {
-        rows::fit(vec![Span::styled(format!(" {key:<9}"), bold().fg(Color::Cyan)), Span::raw(*does)], width)
-    };
-    draw_lines(frame, KEYS.iter().map(line).collect(), area, None);
+    let mut lines = Vec::new();
+    for (key, does) in KEYS {
+        for (at, does) in text::lines(does, width.saturating_sub(KEY_COLUMNS).max(1)).into_iter().enumerate()
+        {
+            let key = if at == 0 { key } else { "" };
+            lines.push(Line::from(vec![
+                Span::styled(format!(" {key:<9}"), bold().fg(Color::Cyan)),
+                Span::raw(does),
+            ]));
+        }
+    }
+    draw_lines(frame, lines, area, None);
 }
 
 /// Draws lines from their begin, or with a scroll position from their end.

@@ -1,5 +1,6 @@
 //! Lists and panes of the overview.
 
+use hospes_host::upstream::UpstreamState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -25,9 +26,11 @@ const WIDE_CALLS: u16 = 20;
 /// Draws the servers above the calls.
 pub(super) fn draw_lists(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
     let count = u16::try_from(state.servers(data).count().max(1)).unwrap_or(u16::MAX);
-    // The servers get at most half of the room, or more if there are few calls.
-    let servers = count.saturating_add(1).min((area.height / 2).max(3));
     let log = if area.height >= 16 && !data.log.is_empty() { 3 } else { 0 };
+    let calls = u16::try_from(state.calls(data).count().max(1)).unwrap_or(u16::MAX).saturating_add(1);
+    // The servers get half of the room, or more if there are few calls.
+    let spare = area.height.saturating_sub(log).saturating_sub(calls);
+    let servers = count.saturating_add(1).min((area.height / 2).max(3).max(spare));
     let [top, middle, bottom] =
         Layout::vertical([Constraint::Length(servers), Constraint::Min(2), Constraint::Length(log)])
             .areas(area);
@@ -109,8 +112,11 @@ fn draw_servers(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area:
     let mut lines = vec![rows::server_heading(names, width, is_focused)];
     let room = usize::from(area.height).saturating_sub(1);
     let at = servers.iter().position(|server| Some(server.name()) == state.server.as_deref()).unwrap_or(0);
-    let first = first_shown(at, room, servers.len());
-    for server in servers.iter().skip(first).take(room) {
+    let (first, count) = shown_rows(at, room, servers.len());
+    if first > 0 && count < room {
+        lines.push(Line::styled(format!("   ↑ {first} more"), dim()));
+    }
+    for server in servers.iter().skip(first).take(count) {
         let is_selected = is_focused && Some(server.name()) == state.server.as_deref();
         lines.push(match server {
             ServerRow::Configured(server) => {
@@ -122,12 +128,36 @@ fn draw_servers(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area:
     if servers.is_empty() {
         lines.push(Line::raw(format!("   no servers: {NO_SERVERS}")));
     }
-    let hidden = servers.len().saturating_sub(first + room);
-    if hidden > 0 && room > 1 {
-        lines.truncate(room);
-        lines.push(Line::styled(format!("   … {} more: ↓", hidden + 1), dim()));
+    let hidden = servers.get(first + count..).unwrap_or_default();
+    if !hidden.is_empty() && count < room {
+        lines.push(hidden_servers(hidden, width));
     }
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Returns the line about servers below the shown ones, which names what a person must not overlook.
+fn hidden_servers(hidden: &[ServerRow<'_>], width: usize) -> Line<'static> {
+    let word = |row: &ServerRow<'_>| match row {
+        ServerRow::LeftOut(server) if server.is_disabled() => None,
+        ServerRow::LeftOut(_) => Some("not started"),
+        ServerRow::Configured(server) => match server.state {
+            UpstreamState::Ready | UpstreamState::Starting => None,
+            _ => Some(rows::sign(server).2),
+        },
+    };
+    let mut parts: Vec<(&str, usize)> = Vec::new();
+    for word in hidden.iter().filter_map(word) {
+        match parts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => parts.push((word, 1)),
+        }
+    }
+    let said: Vec<String> = parts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let mut spans = vec![Span::styled(format!("   ↓ {} more", hidden.len()), dim())];
+    if !said.is_empty() {
+        spans.push(Span::styled(format!(": {}", said.join(", ")), bold().fg(Color::Yellow)));
+    }
+    rows::fit(spans, width)
 }
 
 fn draw_calls(frame: &mut Frame<'_>, data: &LiveData, state: &LiveState, area: Rect) {
@@ -171,9 +201,25 @@ fn draw_log_tail(frame: &mut Frame<'_>, data: &LiveData, area: Rect) {
     let (width, room) = (usize::from(area.width), usize::from(area.height) - 1);
     let mut lines =
         vec![Line::from(vec![Span::styled(" LOG", heading(false)), Span::styled("  L shows all", dim())])];
-    let skipped = data.log.len().saturating_sub(room);
-    lines.extend(data.log.iter().skip(skipped).map(|line| detail::log_line(line, width)));
+    lines.extend(detail::log_tail(&data.log, width, room));
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// Returns the first of `count` rows that is shown, and the number of shown ones, so that the one at `at` is visible and
+/// there is room for a line about those above and one about those below.
+fn shown_rows(at: usize, room: usize, count: usize) -> (usize, usize) {
+    if count <= room || room < 3 {
+        return (first_shown(at, room, count), room.min(count));
+    }
+    let one_line = room - 1;
+    if at < one_line {
+        (0, one_line)
+    } else if at >= count - one_line {
+        (count - one_line, one_line)
+    } else {
+        let both = room - 2;
+        (at + 1 - both, both)
+    }
 }
 
 /// Returns the first of `count` rows that is shown so that the one at `at` is visible.

@@ -150,12 +150,13 @@ impl LiveScreen {
                 };
                 let link = console.link().url().to_owned();
                 let news = self.news.clone();
-                self.say("opening the console in the browser …").await;
+                self.say("opening the console in the browser …; otherwise: `hospes console`").await;
                 // In a task of its own, because the page stays for some seconds.
                 tokio::spawn(async move {
                     if !open_in_browser(&link).await {
-                        let text = format!("no browser could be opened: {link}");
-                        let _closed = news.send(ScreenNews::Message(text)).await;
+                        // The line has no room for a link.
+                        let text = "no browser could be opened; `hospes console` shows a link";
+                        let _closed = news.send(ScreenNews::Message(text.to_owned())).await;
                     }
                 });
             }

@@ -517,3 +517,92 @@ fn logs_are_wrapped_at_words_and_scrolled_by_lines_of_the_screen() {
         assert_eq!(state.scroll, top - 1, "scrolled to the begin, and no further");
     }
 }
+
+/// A message that was broken at the width of the terminal lost words in the log, which is narrower, and its lines looked
+/// like messages of their own.
+#[test]
+fn a_message_of_the_log_is_whole_has_one_time_and_its_begin_comes_first() {
+    let at = NOW.parse().unwrap();
+    let message = |text: &str| LogLine { at, level: String::new(), text: text.to_owned() };
+    let long = "● mail             waits for review\n      hint: two of its tools are new; review with `hospes pins show \
+                mail`, accept with `hospes pins accept mail`, or remove the server";
+    let mut data = data();
+    data.log = vec![message("before"), message(long)];
+    let mut state = state(&data);
+    let shown = screen(&data, &state, (80, 24), PLAIN);
+    let heads: Vec<&String> = shown.iter().skip_while(|row| !row.contains("L shows all")).skip(1).collect();
+    assert!(heads[0].contains("● mail") && heads[1].contains("hint: two of its tools"), "{shown:?}");
+    press(&mut state, &data, "L");
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    let text = rows.join("\n");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("accept with `hospes pins accept mail`, or remove the server"), "{text}");
+    let times = rows[1..].iter().filter(|row| row.contains(":00:00 ")).count();
+    assert_eq!(times, 2, "{text}");
+    assert!(row(&rows, "hint:").starts_with("                "), "{text}");
+    // The begin of a message that does not fit is shown.
+    let words: Vec<String> = (0..100).map(|at| format!("word{at}")).collect();
+    data.log = vec![message(&words.join(" "))];
+    let rows = screen(&data, &LiveState { view: LiveView::Overview, ..state }, (80, 24), PLAIN);
+    assert!(row(&rows, "word0").contains(":00:00 word0 word1"), "{rows:?}");
+    assert!(rows.iter().any(|row| row.trim_end().ends_with('…')), "{rows:?}");
+}
+
+/// Rows that no call needs belong to the servers, and what is hidden is named.
+#[test]
+fn servers_get_the_room_that_calls_do_not_need_and_hidden_ones_are_named() {
+    let mut data = data();
+    data.waiting.clear();
+    (data.calls.running, data.calls.ended) = (Vec::new(), Vec::new());
+    let (well, mut failed) = (data.servers[0].clone(), data.servers[2].clone());
+    failed.name = "broken".to_owned();
+    let named = |at: usize| {
+        let mut server = well.clone();
+        server.name = format!("server-{at}");
+        server
+    };
+    data.servers = (0..12).map(named).chain([failed.clone()]).collect();
+    let rows = screen(&data, &state(&data), (80, 24), PLAIN);
+    assert!(row(&rows, "broken").contains("failed"), "{}", rows.join("\n"));
+    data.servers = (0..30).map(named).chain([failed]).collect();
+    data.left_out = vec![left_out("unset", "a mistake"), left_out("old", "disabled")];
+    let mut state = state(&data);
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    assert!(row(&rows, "↓").contains("more: 1 failed, 1 not started"), "{}", rows.join("\n"));
+    assert!(!rows.join("").contains('↑'), "{}", rows.join("\n"));
+    press(&mut state, &data, &"↓".repeat(20));
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    let (above, below) = (row(&rows, "↑ ").to_owned(), row(&rows, "↓ ").to_owned());
+    let shown = rows.iter().filter(|row| row.contains("server-")).count();
+    let number = |text: &str| {
+        let digits = text.chars().skip_while(|letter| !letter.is_ascii_digit());
+        digits.take_while(char::is_ascii_digit).collect::<String>().parse::<usize>().unwrap()
+    };
+    assert_eq!(number(&above) + shown + number(&below), 33, "{}", rows.join("\n"));
+    press(&mut state, &data, &"↓".repeat(20));
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    assert!(row(&rows, "▌").contains("old") && !rows.join("").contains("↓ "), "{}", rows.join("\n"));
+}
+
+#[test]
+fn the_overview_of_the_keys_is_whole_at_80_columns() {
+    let data = data();
+    let state = LiveState { view: LiveView::Keys, ..state(&data) };
+    let rows = screen(&data, &state, (80, 24), PLAIN);
+    let words = rows.join("\n").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("Enter decides nothing") && words.contains("▲ waits for you"),
+        "{}",
+        rows.join("\n")
+    );
+    assert!(!rows[..23].concat().contains('…'), "{}", rows.join("\n"));
+}
+
+#[test]
+fn a_command_for_a_name_with_blanks_can_be_pasted() {
+    let mut data = data();
+    data.servers[0].name = "Mein Server (ü)".to_owned();
+    data.servers[0].state = hospes_host::upstream::UpstreamState::Withheld;
+    let quoted = hospes_host::shell_word("Mein Server (ü)");
+    assert_eq!(mend(&data.servers[0]), Some(format!("hospes pins show {quoted}")));
+}

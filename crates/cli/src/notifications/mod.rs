@@ -101,7 +101,7 @@ pub(crate) async fn show(
                     // In a task of its own, because the page stays for some seconds.
                     tokio::spawn(async move {
                         if !open_in_browser(&url).await {
-                            tracing::warn!("no browser could be opened for the console");
+                            tracing::warn!("no browser could be opened for the console; `hospes console` shows a link");
                         }
                     });
                 }

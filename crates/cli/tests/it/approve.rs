@@ -286,6 +286,33 @@ fn a_question_at_a_terminal_ends_when_it_is_decided_elsewhere() {
     }
 }
 
+/// Ctrl-C and the end of input end a question, and the call waits for nobody any more. A wrong key is explained.
+#[test]
+fn a_question_at_a_terminal_is_ended_by_its_person() {
+    for (key, code) in [("\u{3}", 130), ("\u{4}", 5)] {
+        let up = Up::new(&[]);
+        let mut terminal = asked_inline(&up);
+        terminal.sees("Without a decision until ");
+        terminal.type_keys("e\n");
+        terminal.sees("`e` is a key of `hospes approve`");
+        terminal.type_keys(key);
+        assert_eq!(terminal.wait(), code, "{}", terminal.text());
+        let waits = || up.house.run(&["approve", "--json", "--list"]).stdout;
+        support::eventually("nothing waits", || waits().is_empty());
+        assert_eq!(up.sent(), "");
+    }
+}
+
+/// A question ends with the time of its approval.
+#[test]
+fn a_question_at_a_terminal_expires() {
+    let up = Up::new(&["--approval-timeout", "3"]);
+    let mut terminal = asked_inline(&up);
+    terminal.sees("expired: it was not decided in time");
+    assert_eq!(terminal.wait(), 5, "{}", terminal.text());
+    assert_eq!(up.sent(), "");
+}
+
 /// An unattended call waits, reports that to its caller, and is listed as missed.
 #[test]
 fn a_call_that_nobody_attends_to_waits_says_so_and_is_listed_as_missed() {

@@ -143,7 +143,9 @@ fn a_person_at_a_terminal_decides_and_the_record_says_where() {
     let mut terminal = Terminal::start(&shell, 80, 24);
     terminal.sees("ended");
     terminal.wait();
-    assert!(up.house.read("out").contains("only a person can decide this"), "{}", up.house.read("out"));
+    let refused = up.house.read("out");
+    assert!(refused.contains("only a person can decide this"), "{refused}");
+    assert!(refused.contains("--make-token NAME") && refused.contains("HOSPES_APPROVE_TOKEN"), "{refused}");
     assert!(!up.is_called());
 
     let (code, seen) = up.in_terminal(&["approve", "--allow", &id]);

@@ -123,6 +123,8 @@ fn the_end_leaves_the_endpoint_and_the_last_lines() {
     let said = live.ends();
     assert!(said.contains("endpoint  http://127.0.0.1:"), "{said}");
     assert!(said.contains("no database"), "the last lines of the log: {said}");
+    // Advice for a host that runs is of no use after its end.
+    assert!(!said.contains("Paste into") && !said.contains("Ctrl-C stops"), "{said}");
 }
 
 #[test]

@@ -108,6 +108,8 @@ fn a_person_accepts_a_new_server_and_each_change_of_it() {
     let hash = server["hash"].as_str().unwrap();
     let accepted = json(&house, &["--json", "pins", "accept", "one", "--hash", hash]);
     assert_eq!(accepted["state"], "accepted");
+    let again = house.run(&["pins", "accept", "one"]);
+    assert!(again.code == Some(0) && again.stderr.contains("one is accepted already"), "{again:?}");
     until(&mut host, &mut id, "one__greet", true);
     assert!(house.read("one.log").contains("\"roots\""), "now it is told what may be asked");
     end(host);

@@ -187,6 +187,11 @@ fn stdio_serves_a_profile_of_the_running_host() {
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     assert!(unknown.stderr.contains("unknown profile `play`"), "{unknown:?}");
     assert!(unknown.stderr.contains("known profiles: work"), "{unknown:?}");
+    // The endpoint names the profiles, so that the path is no riddle.
+    let unknown = office.house.run(&["list", &format!("{}/play", office.url)]);
+    assert_eq!(unknown.code, Some(4), "{unknown:?}");
+    assert!(unknown.stderr.contains("known profiles: work"), "{unknown:?}");
+    assert!(!unknown.stderr.contains("is the path correct"), "{unknown:?}");
     let mut application = Running::start(office.house.command(&[&args[..], &["work"]].concat()));
     application.initialize(&json!({}));
     let tools = application.ask(3, "tools/list", &json!({}));

@@ -9,6 +9,7 @@ use hospes::client::{
 };
 use hospes_auth::{AccountLink, AccountStatus, Challenge, ConnectAccountError, DisconnectResult, Seed};
 use hospes_oauth::{FlowError, OAuthClient, RedirectError, RevocationResult};
+use hospes_policy::visible_line;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use super::{UpstreamAccounts, UpstreamAccountsInner};
 use crate::server::{AccountAuthorizer, ConnectorFuture, SignInChanges};
+use crate::shell_word::shell_word;
 
 /// Minimum interval between checks whether another program has signed in or out.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -205,7 +207,10 @@ impl UpstreamAccount {
         let Some(owner) = &self.owner else {
             let profile = self.profile.as_ref().map(|profile| format!(" --profile {profile}"));
             let profile = profile.unwrap_or_default();
-            let hint = || format!("sign in once for all users: hospes auth login {}{profile}", self.server);
+            let hint = || {
+                let server = shell_word(&visible_line(&self.server));
+                format!("sign in once for all users: hospes auth login {server}{profile}")
+            };
             return self.oauth.handle_rejection(refusal).await.map_err(|error| match error.sign_in {
                 None => error.hint(hint()),
                 Some(_) => error,

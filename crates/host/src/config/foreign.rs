@@ -101,6 +101,15 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
             continue;
         }
         let listed = list_entries(node, part);
+        // An empty list in a file of these keys may be meant as servers, or as something else.
+        if is_empty_list(node) && scope.dialect == ConfigDialect::Common {
+            let key = found.as_ref().map_or("mcpServers", |found| found.key);
+            part.report.warn(
+                &node.at,
+                None,
+                format!("`{key}` is an empty list; expected a table of servers"),
+            );
+        }
         let Some(entries) = node.as_object().or(listed.as_deref()) else {
             let key = found.as_ref().map_or("mcpServers", |found| found.key).to_owned();
             part.report.wrong_type::<()>(node, None, key, "a table of servers");
@@ -127,6 +136,10 @@ pub(super) fn read_foreign(root: &ConfigNode, scope: &ExpansionScope<'_>, part: 
         let message = format!("skipped because they are parts of Goose, not servers: {}", names.join(", "));
         part.report.warn(first, None, message);
     }
+}
+
+fn is_empty_list(node: &ConfigNode) -> bool {
+    matches!(&node.value, ConfigValue::Array(items) if items.is_empty())
 }
 
 /// Returns the key under which the servers belong, if the entry was most likely meant to contain them.

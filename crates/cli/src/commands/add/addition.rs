@@ -26,6 +26,7 @@ use crate::paths;
 use crate::progress::StepBar;
 use crate::secrets::SecretStore;
 use crate::server_record::{RecordedVersion, ServerRecord};
+use crate::shown_commands::shown_command;
 
 /// Text of an interruption, and of a failure.
 const NOTHING_ADDED: &str = "nothing was added";
@@ -245,8 +246,8 @@ impl ServerAddition<'_> {
             _ if planned.draft.is_switched_off() => {}
             (Some(pinned), Some(by)) => trial.accept(pinned, by).await?,
             (Some(pinned), None) if pinned.state != PinState::Accepted => self.output.warn(format_args!(
-                "what it offers waits for a person: hospes pins accept {}",
-                printable(&planned.draft.name)
+                "what it offers waits for a person: {}",
+                shown_command("pins accept", &planned.draft.name)
             )),
             _ => {}
         }

@@ -9,7 +9,7 @@ use super::source::AddSource;
 use super::{NOT_UNDERSTOOD, view};
 use crate::args::AddArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{self, CliOutput, announce, one_line, printable};
+use crate::output::{self, CliOutput, announce, one_line, printable, talk_width, wrap_lines};
 use crate::packages::name::{newest_version, package_entry};
 use crate::progress::StepBar;
 use crate::registry::{base_url, open_registry};
@@ -107,7 +107,7 @@ fn choose(
     let shown = entries.len();
     announce(format_args!("\n  {shown} of {total} matches in {}\n", printable(registry)));
     for (index, entry) in entries.iter().enumerate() {
-        announce(view::candidate(index + 1, entry));
+        announce(wrap_lines(&view::candidate(index + 1, entry), 4, talk_width()));
     }
     loop {
         output::discard_typed_input();

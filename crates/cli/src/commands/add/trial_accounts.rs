@@ -14,7 +14,8 @@ use super::super::{InterruptListener, auth, interrupted};
 use super::confirm;
 use crate::credentials::{self, CredentialsStore, OverlayStore};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{CliOutput, one_line, printable, shell_word};
+use crate::output::{CliOutput, printable};
+use crate::shown_commands::shown_command;
 
 /// Maximum time for taking back the tokens of a server that was not added.
 const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,8 +70,8 @@ impl TrialAccounts {
         let host = printable(&host_of(server));
         let refused = |why: String| {
             CliError::new(FailureCode::Unauthorized, why).hint(format!(
-                "sign in first, and repeat the command: hospes auth login {}",
-                shell_word(&one_line(login))
+                "sign in first, and repeat the command: {}",
+                shown_command("auth login", login)
             ))
         };
         if !may_ask {

@@ -12,6 +12,7 @@ use super::sandbox::ProposedSandbox;
 pub(in crate::commands) use super::screen::Screen;
 use super::trial::{ToolCounts, TrialReport};
 use crate::output::{BOLD, DIM, GREEN, RED, YELLOW, one_line, paint, printable};
+use crate::shown_commands::shown_command;
 
 /// Shortens a hash to its beginning and its end. The entry of the configuration has all of it.
 pub(in crate::commands) fn short_digest(digest: &str) -> String {
@@ -303,11 +304,12 @@ pub(in crate::commands) fn added(name: &str, next: &str) -> String {
 
 /// Formats the last line about a server that is kept switched off.
 pub(in crate::commands) fn added_off(name: &str, file: &str) -> String {
-    let (sign, name) = (paint(YELLOW, "✓"), printable(name));
+    let (sign, shown) = (paint(YELLOW, "✓"), printable(name));
     format!(
         "  {sign} {} added, and switched off. What it offers is not accepted.\n    \
-         To use it, remove `enabled = false` from its entry in {file}, and then: hospes pins accept {name}",
-        paint(BOLD, &name)
+         To use it, remove `enabled = false` from its entry in {file}, and then: {}",
+        paint(BOLD, &shown),
+        shown_command("pins accept", name)
     )
 }
 

@@ -12,6 +12,7 @@ use crate::commands::connect::{RecordedConnection, recorded_connections};
 use crate::commands::file_replace::read_text;
 use crate::paths::display_path;
 use crate::profiles;
+use crate::shown_commands::shown_command;
 
 /// Facts that the files of applications are compared with.
 pub(super) struct ApplicationChecks {
@@ -77,7 +78,7 @@ impl ApplicationChecks {
                 chain.ok(&A02, "");
                 let finding = DoctorFinding::new(format!("the entry in {shown} is that of {}", owner.name))
                     .why(format!("{} has the same files", application.name))
-                    .mend(format!("hospes doctor {}", owner.id));
+                    .mend(shown_command("doctor", owner.id));
                 chain.fail(&A03, finding, &not_reached);
             }
             (Some(file), None) => {

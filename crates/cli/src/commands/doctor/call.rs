@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::check::{DoctorChain, DoctorFinding, T03};
 use crate::arguments::{ArgumentSource, arguments, read_source, unknown_tool};
 use crate::output::printable;
+use crate::shown_commands::shown_command;
 
 /// Maximum time of the call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,8 +37,8 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
         Some(name) => {
             let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
                 let known = tools.iter().map(|tool| tool.name.as_str());
-                let finding = DoctorFinding::new(unknown_tool(name, known))
-                    .mend(format!("hospes list {}", chain.target));
+                let finding =
+                    DoctorFinding::new(unknown_tool(name, known)).mend(shown_command("list", &chain.target));
                 return chain.fail(&T03, finding, &[]);
             };
             let schema = tool.input_schema.to_value().unwrap_or(Value::Null);
@@ -47,7 +48,7 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
                 Err(error) => {
                     let finding = DoctorFinding::new(format!("`{}` was not called", printable(name)))
                         .why(error.to_string())
-                        .mend(format!("hospes list {} shows its arguments", chain.target));
+                        .mend(format!("{} shows its arguments", shown_command("list", &chain.target)));
                     return chain.fail(&T03, finding, &[]);
                 }
             }
@@ -67,7 +68,7 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
         Err(error) => {
             let finding = DoctorFinding::new(format!("`{name}` cannot be called"))
                 .why(error.to_string())
-                .mend(format!("hospes logs {}", chain.target));
+                .mend(shown_command("logs", &chain.target));
             chain.fail(&T03, finding, &[]);
         }
     }
@@ -75,15 +76,14 @@ pub(super) async fn check(client: &Client, tools: &[Tool], call: CheckCall<'_>, 
 
 /// Returns what to do about a tool that answers with an error.
 fn remedy(call: CheckCall<'_>, target: &str) -> String {
+    let logs = shown_command("logs", target);
     match call {
         CheckCall { tool: None, builtin: Some("files" | "git"), .. } => {
-            format!(
-                "name folders in `args` of the server, such as args = [\".\"], or see: hospes logs {target}"
-            )
+            format!("name folders in `args` of the server, such as args = [\".\"], or see: {logs}")
         }
         // Nobody gave arguments that could be corrected.
-        CheckCall { tool: None, .. } => format!("hospes logs {target}"),
-        _ => format!("correct the arguments, or see: hospes logs {target}"),
+        CheckCall { tool: None, .. } => logs,
+        _ => format!("correct the arguments, or see: {logs}"),
     }
 }
 

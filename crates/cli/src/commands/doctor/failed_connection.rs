@@ -1,10 +1,12 @@
 //! Steps at which connecting to a server fails, and what mends each.
 
 use hospes::client::{ConnectError, ConnectStage};
+use hospes_host::config::is_secret_reference;
 
 use super::check::{
     C01, DoctorCode, DoctorFinding, N01, N02, N03, N04, N05, N06, O01, S01, S02, S03, S04, T01,
 };
+use crate::shown_commands::shown_command;
 
 /// Steps of a process, after those of its program.
 pub(super) const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01];
@@ -134,17 +136,17 @@ fn step(error: &ConnectError, is_url: bool) -> &'static DoctorCode {
 
 /// Remedy for a server that is there, and gives no usable answer.
 fn silence_remedy(error: &ConnectError, server: FailedServer<'_>) -> String {
-    let name = server.name;
+    let again = shown_command("doctor", server.name);
     match (error.status, server.command) {
-        (Some(429), _) => format!("wait a while, then: hospes doctor {name}"),
-        (Some(_), _) => format!("ask the operator of the server, or try later: hospes doctor {name}"),
+        (Some(429), _) => format!("wait a while, then: {again}"),
+        (Some(_), _) => format!("ask the operator of the server, or try later: {again}"),
         (None, Some(command)) if is_silence(error) => format!(
-            "if its first start takes long, hospes doctor {name} --connect-timeout 120; otherwise see what it does: {command}"
+            "if its first start takes long, {again} --connect-timeout 120; otherwise see what it does: {command}"
         ),
         (None, Some(command)) => format!("is it an MCP server that uses stdio? See what it does: {command}"),
-        (None, None) => format!(
-            "is an MCP server behind this URL? If it is only slow: hospes doctor {name} --connect-timeout 120"
-        ),
+        (None, None) => {
+            format!("is an MCP server behind this URL? If it is only slow: {again} --connect-timeout 120")
+        }
     }
 }
 
@@ -155,7 +157,7 @@ fn path_remedy(error: &ConnectError, hint: Option<String>, server: FailedServer<
             "if the server speaks TLS, write https:// into `url` of the entry; otherwise correct the port, or start an MCP server there"
         }
         _ => {
-            let again = || format!("correct `url` of the entry; the path is often /mcp. Then: hospes doctor {}", server.name);
+            let again = || format!("correct `url` of the entry; the path is often /mcp. Then: {}", shown_command("doctor", server.name));
             return hint.unwrap_or_else(again);
         }
     }
@@ -218,12 +220,14 @@ fn explain_tls(finding: &mut DoctorFinding, server: FailedServer<'_>) {
 
 /// Explains why a process has ended: by its last words, otherwise by its exit status.
 fn explain_exit(what: &str, output: &str, server: FailedServer<'_>) -> (Option<String>, String) {
-    let name = server.name;
     if let Some(variable) = missing_variable(output) {
+        // The name of a secret has neither blanks nor brackets.
+        let qualified = format!("{}.{variable}", server.name);
+        let secret = if is_secret_reference(&qualified) { qualified } else { variable.to_owned() };
         return (
             Some(format!("it needs the environment variable {variable}")),
             format!(
-                "hospes secret set {name}.{variable}, and in the entry: env = {{ {variable} = \"${{secret:{name}.{variable}}}\" }}"
+                "hospes secret set {secret}, and in the entry: env = {{ {variable} = \"${{secret:{secret}}}\" }}"
             ),
         );
     }
@@ -239,7 +243,7 @@ fn explain_exit(what: &str, output: &str, server: FailedServer<'_>) -> (Option<S
         );
     }
     let run = server.command.map_or_else(
-        || format!("hospes logs {name}"),
+        || shown_command("logs", server.name),
         |command| format!("see what it says when you run it: {command}"),
     );
     let number =

@@ -4,6 +4,7 @@ use hospes_host::config::{ProfileConfig, ServerConfig, ToolFilter};
 
 use super::check::{DoctorChain, DoctorFinding, T04};
 use crate::profiles::unmatched_text;
+use crate::shown_commands::shown_command;
 
 /// Warns of patterns that match none of the server's tools. Without tools there is nothing to compare with.
 pub(super) fn check(
@@ -26,8 +27,10 @@ pub(super) fn check(
     for (filter, key, table) in filters {
         let Some(text) = unmatched_text(filter, &server.name, tools) else { continue };
         is_well = false;
-        let finding = DoctorFinding::new(text)
-            .mend(format!("correct {key} of {table}; hospes list {} shows the tools", server.name));
+        let finding = DoctorFinding::new(text).mend(format!(
+            "correct {key} of {table}; {} shows the tools",
+            shown_command("list", &server.name)
+        ));
         chain.warn(&T04, finding);
     }
     if is_well {

@@ -14,6 +14,7 @@ use super::failed_connection::PROCESS_STEPS;
 use crate::output::printable;
 use crate::paths::display_path;
 use crate::registry::launcher_registries;
+use crate::shown_commands::shown_command;
 
 /// Maximum time of all questions to an index.
 const INDEX_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,7 +71,7 @@ pub(super) async fn check(server: &ServerConfig, stdio: &StdioTransport, chain: 
     };
     let finding = DoctorFinding::new(format!("the hash of {wanted} is not the one with which it was added"))
         .why(format!("added as {pinned}; the index has {}", printable(found)))
-        .mend(format!("do not start it; ask its publisher, then: hospes remove {}", server.name));
+        .mend(format!("do not start it; ask its publisher, then: {}", shown_command("remove", &server.name)));
     chain.fail(&C07, finding, &PROCESS_STEPS);
     false
 }

@@ -27,6 +27,7 @@ use crate::mistake_text::named_commands;
 use crate::output::printable;
 use crate::paths;
 use crate::program_sources::program_source;
+use crate::shown_commands::shown_command;
 use crate::target::{ServerTarget, entry_target, probe, url_target};
 
 /// Maximum length of the name of a tool with the name of its server: the shortest limit of known applications.
@@ -136,7 +137,7 @@ async fn within(args: &DoctorArgs, chain: &mut DoctorChain, checks: impl AsyncFn
         let is_connected = chain.checks.iter().any(|check| check.code == S04.code);
         let finding = DoctorFinding::new(format!("the checks did not end within {} s", limit.as_secs()))
             .why("the server answers too slowly, or lists tools without end")
-            .mend(format!("hospes logs {}; report it to the author of the server", chain.target));
+            .mend(format!("{}; report it to the author of the server", shown_command("logs", &chain.target)));
         chain.fail(if is_connected { &T01 } else { &S03 }, finding, &[]);
     }
 }
@@ -357,7 +358,7 @@ async fn accepted(tools: &[Tool], chain: &mut DoctorChain) {
     let finding =
         DoctorFinding::new(format!("the definition of `{first}`{more} has changed since it was accepted"))
             .why("calls are refused until a person has accepted the new one")
-            .mend(format!("hospes up; then: hospes pins show {}", chain.target));
+            .mend(format!("hospes up; then: {}", shown_command("pins show", &chain.target)));
     chain.warn(&T01, finding);
 }
 
@@ -369,8 +370,10 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
     }
     match read_tools(client).await {
         Ok((tools, unreadable)) if tools.is_empty() && unreadable.is_empty() => {
-            let finding = DoctorFinding::new("the server offers tools, and its list is empty")
-                .mend(format!("hospes logs {} may say why; else ask the author of the server", chain.target));
+            let finding = DoctorFinding::new("the server offers tools, and its list is empty").mend(format!(
+                "{} may say why; else ask the author of the server",
+                shown_command("logs", &chain.target)
+            ));
             chain.warn(&T01, finding);
             Some(tools)
         }
@@ -403,9 +406,9 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
             Some(tools)
         }
         Err(error) => {
-            let finding = DoctorFinding::new("the list of tools cannot be read")
-                .why(error.to_string())
-                .mend(format!("hospes logs {}; report it to the author of the server", chain.target));
+            let finding = DoctorFinding::new("the list of tools cannot be read").why(error.to_string()).mend(
+                format!("{}; report it to the author of the server", shown_command("logs", &chain.target)),
+            );
             chain.fail(&T01, finding, &[]);
             None
         }

@@ -17,7 +17,8 @@ use super::check::{DoctorChain, DoctorCode, DoctorFinding, O01, O02, O03, O04, T
 use super::fetch;
 use super::system::{CHECK_TIMEOUT, duration};
 use crate::credentials;
-use crate::output::printable;
+use crate::output::{one_line, printable, shell_word};
+use crate::shown_commands::shown_command;
 
 /// Steps that are not reached if the token is refused.
 const LATER: [&DoctorCode; 1] = [&T01];
@@ -35,7 +36,7 @@ pub(super) async fn token(url: &str, chain: &mut DoctorChain) -> bool {
     let Some(ago) = stored(url).await.and_then(|tokens| expired_ago(&tokens)) else { return true };
     let finding = DoctorFinding::new(format!("the access token expired {} ago", duration(ago)))
         .why("the authorization server gave no token with which it could be renewed")
-        .mend(format!("hospes auth login {}", chain.target));
+        .mend(shown_command("auth login", &chain.target));
     chain.fail(&O03, finding, &LATER);
     false
 }
@@ -71,8 +72,10 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
     if let Some(challenge) = challenge.as_ref().filter(|challenge| challenge.wants_more_scopes()) {
         let scopes = challenge.scopes().map(|scopes| scopes.to_string()).unwrap_or_default();
         let mend = match scopes.is_empty() {
-            true => format!("hospes auth login {name}"),
-            false => format!("hospes auth login {name} --scope '{}'", printable(&scopes)),
+            true => shown_command("auth login", &name),
+            false => {
+                format!("{} --scope {}", shown_command("auth login", &name), shell_word(&one_line(&scopes)))
+            }
         };
         let finding =
             DoctorFinding::new(format!("the token lacks the scope {}", printable(&scopes))).mend(mend);
@@ -89,7 +92,7 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
         };
         let mend = match has_header {
             true => "replace the token in `headers` of the entry: hospes secret set NAME".to_owned(),
-            false => format!("hospes auth login {name}"),
+            false => shown_command("auth login", &name),
         };
         return chain.fail(&O03, finding.mend(mend), &LATER);
     }
@@ -110,11 +113,11 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
     if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)) {
         let finding = DoctorFinding::new("no port of this machine can be opened for the end of the sign-in")
             .why(error.to_string())
-            .mend(format!("hospes auth login {name} --no-browser"));
+            .mend(format!("{} --no-browser", shown_command("auth login", &name)));
         return chain.fail(&O04, finding, &LATER);
     }
     let finding =
-        DoctorFinding::new("the server asks for a sign-in").mend(format!("hospes auth login {name}"));
+        DoctorFinding::new("the server asks for a sign-in").mend(shown_command("auth login", &name));
     chain.fail(&O01, finding, &LATER);
 }
 
@@ -164,7 +167,10 @@ async fn issuer(
         false => {
             Err(DoctorFinding::new(format!("the authorization server {shown} lets no new client register"))
                 .why("it has neither a registration endpoint nor client metadata documents")
-                .mend(format!("register a client there, then: hospes auth login {name} --client-id ID")))
+                .mend(format!(
+                    "register a client there, then: {} --client-id ID",
+                    shown_command("auth login", name)
+                )))
         }
     }
 }

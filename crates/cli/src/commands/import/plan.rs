@@ -13,7 +13,9 @@ use sha2::{Digest as _, Sha256};
 use super::names::rename;
 use crate::args::ImportArgs;
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, announce, ask_hidden, discard_typed_input, paint, printable};
+use crate::output::{
+    BOLD, CliOutput, announce, ask_hidden, discard_typed_input, one_line, paint, printable, shell_word,
+};
 use crate::paths;
 use crate::secrets::{SecretStore, check_value};
 
@@ -163,19 +165,21 @@ impl ImportPlan {
                             printable(&one.found.server.name)
                         ))
                         .hint(format!(
-                            "nothing was changed; import it under another name: --rename {wanted}=NEW"
+                            "nothing was changed; import it under another name: --rename {}=NEW",
+                            shell_word(&one_line(wanted))
                         )));
                     }
                     one.is_selected = one.state != ServerState::Present;
                     one.state = if one.is_selected { ServerState::New } else { one.state };
                 }
                 several => {
-                    let names: Vec<String> = several.iter().flat_map(|one| one.qualified_names()).collect();
+                    let names = several.iter().flat_map(|one| one.qualified_names());
+                    let names: Vec<String> = names.map(|name| shell_word(&one_line(&name))).collect();
                     return Err(CliError::usage(format!(
                         "there are different servers `{}`",
                         printable(wanted)
                     ))
-                    .hint(format!("choose one: --server {}", printable(&names.join(", --server ")))));
+                    .hint(format!("choose one: --server {}", names.join(", --server "))));
                 }
             }
         }

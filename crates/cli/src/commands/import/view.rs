@@ -8,7 +8,9 @@ use hospes_host::config::import::required_variables;
 use serde_json::{Value, json};
 
 use super::plan::{ImportPlan, PlannedServer, ServerState};
-use crate::output::{BOLD, CliOutput, DIM, GREEN, YELLOW, paint, printable, table_cell, widest};
+use crate::output::{
+    BOLD, CliOutput, DIM, GREEN, YELLOW, one_line, paint, printable, shell_word, table_cell, widest,
+};
 use crate::paths;
 
 /// Prints the files and the servers.
@@ -57,13 +59,16 @@ fn server_line(planned: &PlannedServer, width: usize, file: &Path) -> String {
         ServerState::New => (paint(DIM, "-"), String::new()),
         ServerState::Present => (paint(DIM, "="), format!("already in {}", paths::display_path(file))),
         ServerState::NameTaken => {
-            let (file, name) = (paths::display_path(file), printable(&server.name));
+            let (file, name) = (paths::display_path(file), shell_word(&one_line(&server.name)));
             let state = format!("{file} has another server of this name: --rename {name}=NEW takes this one");
             (paint(YELLOW, "!"), state)
         }
         ServerState::Conflict => {
             let name = planned.qualified_names().into_iter().next().unwrap_or_default();
-            (paint(YELLOW, "!"), format!("applications differ: --server {} takes this one", printable(&name)))
+            (
+                paint(YELLOW, "!"),
+                format!("applications differ: --server {} takes this one", shell_word(&one_line(&name))),
+            )
         }
     };
     let state = if state.is_empty() { state } else { format!("  {}", paint(YELLOW, state)) };

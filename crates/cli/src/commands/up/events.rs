@@ -39,6 +39,19 @@ impl EventWriter {
         self.form == EventForm::People
     }
 
+    /// Prints an event whose words depend on the width of the terminal, as of [`CliOutput::say_broken`].
+    pub(crate) fn broken_event(
+        self,
+        name: &str,
+        fields: &[(&str, Value)],
+        words: impl Fn(Option<usize>) -> String,
+    ) {
+        match self.form {
+            EventForm::People => self.output.say_broken(words),
+            _ => self.event(name, fields, String::new),
+        }
+    }
+
     /// Prints an event. Fields without a value are left out.
     pub(crate) fn event(self, name: &str, fields: &[(&str, Value)], words: impl FnOnce() -> String) {
         let now = Timestamp::now();

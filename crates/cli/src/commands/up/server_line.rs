@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::output::{
     CYAN, DIM, GREEN, RED, YELLOW, first_line, is_detail, paint, printable, table_cell, wrap_text,
 };
+use crate::shown_commands::shown_command;
 
 /// Indentation of the messages below a server's name, in columns.
 pub(crate) const MARGIN: usize = 6;
@@ -30,8 +31,21 @@ pub(crate) fn offered_counts(server: &UpstreamStatus) -> Option<String> {
     if counts.is_empty() { None } else { Some(counts.join(", ")) }
 }
 
+/// Columns of the time before a line of the log of the screen, also after the screen has ended.
+pub(super) const LOG_TIME_COLUMNS: usize = 11;
+
 /// Formats one server on one line, followed by its problems in lines no longer than `width`.
 pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
+    row_and_problems(server, (width, width))
+}
+
+/// Formats a server for the log of a screen of this width: problems are not broken, because the log does that.
+pub(super) fn logged_line(server: &UpstreamStatus, width: Option<usize>) -> String {
+    row_and_problems(server, (width.map(|width| width.saturating_sub(LOG_TIME_COLUMNS)), None))
+}
+
+/// Formats a server: a row of at most `row_width` columns, and problems in lines of at most `width`.
+fn row_and_problems(server: &UpstreamStatus, (row_width, width): (Option<usize>, Option<usize>)) -> String {
     let (sign, style) = match server.state {
         _ if server.waits_for_review() => ("◍", YELLOW),
         UpstreamState::Ready => ("●", GREEN),
@@ -56,12 +70,12 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
             let who = server.implementation.as_deref().unwrap_or(&server.target);
             // Columns before the text: the margin, the sign, the name and the blanks between them.
             let before = 5 + table_cell(&server.name, 16).width() + counts.len() + revision.len() + 4;
-            let room = width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
+            let room = row_width.map_or(40, |width| width.saturating_sub(before + 1).min(40));
             // A few letters of a name are not informative.
             let who = if room < 8 { String::new() } else { format!("  {}", first_line(who, room)) };
-            if width.is_some_and(|width| before > width + 2) {
+            if row_width.is_some_and(|width| before > width + 2) {
                 // A long server name leaves no room beside it.
-                let rest = wrap_text(&format!("{counts}  {revision}"), MARGIN, width);
+                let rest = wrap_text(&format!("{counts}  {revision}"), MARGIN, row_width);
                 let _ = write!(text, "\n{}", paint(DIM, rest));
             } else {
                 let _ = write!(text, "{counts}  {}", paint(DIM, format!("{revision}{who}")));
@@ -100,8 +114,11 @@ pub(crate) fn line(server: &UpstreamStatus, width: Option<usize>) -> String {
 /// Adds the equivalent commands to a host's message about a server that waits for review. The reader is a person, not a
 /// model.
 fn with_commands(text: &str, server: &str) -> String {
-    let commands =
-        format!("review with `hospes pins show {server}`, accept with `hospes pins accept {server}`");
+    let commands = format!(
+        "review with `{}`, accept with `{}`",
+        shown_command("pins show", server),
+        shown_command("pins accept", server)
+    );
     text.replace(REVIEW_INSTRUCTION, &commands)
 }
 

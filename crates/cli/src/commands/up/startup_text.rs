@@ -92,7 +92,22 @@ impl StartupText<'_> {
         output.json_line(&value.to_string());
     }
 
-    /// Returns the text for people. Without a console it has no link.
+    /// Returns the text after the end of the screen: what stood at its head, without advice for a running host.
+    pub(super) fn ended_text(&self) -> String {
+        let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "  {}  {}", paint(DIM, "endpoint"), paint(CYAN, self.url));
+        if !self.files.current().is_empty() {
+            let _ = writeln!(text, "  {}  {}", paint(DIM, "servers "), paint(DIM, self.file_names()));
+        }
+        text
+    }
+
+    fn file_names(&self) -> String {
+        self.files.current().iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the text for people.
     pub(super) fn text(&self, host: &Host, console: Option<&ConsoleServer>) -> String {
         let mut text = format!("\n  {} {}\n\n", paint(BOLD, "hospes"), paint(DIM, env!("CARGO_PKG_VERSION")));
         // Writing into a string cannot fail.
@@ -125,8 +140,7 @@ impl StartupText<'_> {
             }
             text.push('\n');
         } else {
-            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-            let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, names.join(", ")));
+            let _ = writeln!(text, "  {}  {}\n", paint(DIM, "servers "), paint(DIM, self.file_names()));
         }
         let status = host.status();
         if status.servers.is_empty() && status.left_out.is_empty() {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::events::EventWriter;
-use super::server_line::line;
+use super::server_line::{line, logged_line};
 use crate::output::{RED, first_line, paint, printable, talk_width};
 
 /// Interval at which repeated failures of a server are summarized.
@@ -96,7 +96,13 @@ fn say(events: EventWriter, server: &UpstreamStatus) {
             )
         }
     };
-    events.event(name, &fields, || format!("  {}", line(server, talk_width())));
+    events.broken_event(name, &fields, |width| {
+        let line = match width {
+            Some(_) => line(server, width),
+            None => logged_line(server, talk_width()),
+        };
+        format!("  {line}")
+    });
     if events.is_for_people() {
         return;
     }

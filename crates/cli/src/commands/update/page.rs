@@ -15,6 +15,7 @@ use super::UpdateSubject;
 use super::check::UpdateCandidate;
 use crate::output::first_line;
 use crate::registry::format_ago;
+use crate::shown_commands::shown_command;
 
 /// Maximum length of an old or new value of a definition.
 const MAX_VALUE: usize = 60;
@@ -130,9 +131,9 @@ impl UpdatePage<'_> {
             screen.row(
                 "",
                 &format!(
-                    "and {} more: hospes pins show {}",
+                    "and {} more: {}",
                     shown - MAX_ITEMS,
-                    self.about.merged.server.name
+                    shown_command("pins show", &self.about.merged.server.name)
                 ),
             );
         }

@@ -7,16 +7,17 @@ use super::merge::{MergedServer, read_written};
 use super::{ConfigTarget, file_replace, find};
 use crate::command_lock::CommandLock;
 use crate::exit::{CliError, CliResult};
-use crate::output::{BOLD, CliOutput, GREEN, one_line, paint, printable};
+use crate::output::{BOLD, CliOutput, GREEN, one_line, paint, printable, shell_word};
 use crate::paths;
 use crate::server_record::ServerRecord;
+use crate::shown_commands::shown_command;
 
 /// Goes back to the version before. Its definitions are still accepted, because acceptance belongs to the command line,
 /// which is that of the version.
 pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliResult {
     let nothing = || {
         CliError::usage(format!("there is no version of `{}` before this one", printable(name))).hint(
-            format!("`hospes update {} --version VERSION` installs a version that you name", printable(name)),
+            format!("`{} --version VERSION` installs a version that you name", shown_command("update", name)),
         )
     };
     let _lock = CommandLock::of_server(name, "hospes update --rollback")?;
@@ -27,9 +28,9 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
     let previous = record.previous.take().ok_or_else(nothing)?;
     if let Some(folder) = previous.folder.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(CliError::usage(format!("{} is gone", paths::display_path(folder))).hint(format!(
-            "`hospes update {} --version {}` installs it again",
-            printable(name),
-            printable(&previous.version)
+            "`{} --version {}` installs it again",
+            shown_command("update", name),
+            shell_word(&one_line(&previous.version))
         )));
     }
     let old = read_written(&previous.written).ok_or_else(nothing)?;
@@ -39,9 +40,9 @@ pub(super) fn run(name: &str, target: &ConfigTarget, output: CliOutput) -> CliRe
     // It is not asked about, so it must lose nothing of the person.
     if let Some(change) = merged.replaced.first() {
         return Err(CliError::usage(format!("{}; nothing was changed", one_line(change))).hint(format!(
-            "write it as before, or run `hospes update {} --version {}`, which asks",
-            printable(name),
-            printable(&previous.version)
+            "write it as before, or run `{} --version {}`, which asks",
+            shown_command("update", name),
+            shell_word(&one_line(&previous.version))
         )));
     }
     let text = replace_server(&target.file, &target.text, &merged.server).map_err(|error| {

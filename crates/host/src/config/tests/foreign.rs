@@ -725,3 +725,14 @@ fn sealed_secrets_are_read_for_servers_that_start() {
     let locked = loader().secrets(|_| Err("the keyring is locked".to_owned())).parse("h.toml", own);
     assert!(locked.unwrap_err().to_string().contains("the secret `k` cannot be read: the keyring is locked"));
 }
+
+#[test]
+fn an_empty_list_in_the_place_of_servers_is_named() {
+    for key in ["servers", "mcpServers"] {
+        let config = loader().parse("m.json", &format!("{{\"{key}\": []}}")).unwrap();
+        let said = warnings(&config).join("\n");
+        assert!(said.contains(&format!("`{key}` is an empty list; expected a table of servers")), "{said}");
+        let config = loader().parse("m.json", &format!("{{\"{key}\": {{}}}}")).unwrap();
+        assert!(warnings(&config).is_empty(), "{config:?}");
+    }
+}
