@@ -11,6 +11,7 @@ mod application;
 mod backoff;
 mod client;
 mod connection_pool;
+mod launcher_variables;
 mod line;
 mod list_changes;
 mod list_reader;
@@ -30,6 +31,7 @@ pub(crate) use client::{client_connector, sign_in_required_error};
 #[cfg(test)]
 pub(crate) use client::{declaring, in_memory};
 pub(crate) use connection_pool::{ConnectionLease, TaskHold};
+pub use launcher_variables::launcher_variables;
 pub(crate) use line::{SendTurn, SupervisedConnection, listen};
 pub use list_reader::{MAX_ITEMS, MAX_PAGES};
 pub(crate) use phase::{ReadyConnection, UpstreamPhase};
