@@ -46,6 +46,7 @@ mod settings;
 mod sweep;
 mod target;
 mod terminal_screen;
+mod tool_list;
 mod typed_commands;
 mod user_folders;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
 use hospes_host::upstream::UpstreamState;
-use hospes_oauth::RESOURCE_MISMATCH_HINT;
+use hospes_oauth::{NO_SIGN_IN_HINT, RESOURCE_MISMATCH_HINT};
 use serde_json::Value;
 
 use super::{InterruptListener, interrupted};
@@ -14,7 +14,7 @@ use crate::arguments::{ArgumentSource, arguments, read_source, unknown_tool};
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::progress::{CallProgressBar, without_bar};
-use crate::target::{SIGN_IN, connect, find};
+use crate::target::{OWN_TOKEN, SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     let words = args.words.as_slice();
@@ -133,6 +133,7 @@ fn failed(error: CallError) -> CliError {
         CallError::NotAuthorized(why) if why.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT) => {
             Some(RESOURCE_MISMATCH_HINT)
         }
+        CallError::NotAuthorized(why) if why.hint.as_deref() == Some(NO_SIGN_IN_HINT) => Some(OWN_TOKEN),
         CallError::NotAuthorized(_) => Some(SIGN_IN),
         CallError::Timeout { .. } => Some("`--timeout SECONDS` raises the limit"),
         _ => None,
