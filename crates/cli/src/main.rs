@@ -50,6 +50,7 @@ mod sweep;
 mod target;
 mod terminal_screen;
 mod tolerant_writer;
+mod tool_list;
 mod typed_commands;
 mod user_folders;
 

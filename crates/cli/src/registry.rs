@@ -1,8 +1,13 @@
 //! The MCP registry that the commands use, and texts about its entries.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hospes_registry::{ArtifactError, DEFAULT_REGISTRY, PackageRegistries, RegistryClient, RegistryError};
+
+use url::Url;
 
 use crate::args::RegistryOptions;
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -29,17 +34,59 @@ pub(crate) fn open_registry(url: &str) -> CliResult<RegistryClient> {
     RegistryClient::new(url, paths::registry_cache()).map_err(CliError::from)
 }
 
-/// Returns the package registries that launchers use: a mirror is named by their own variables.
-pub(crate) fn launcher_registries(variable: impl Fn(&str) -> Option<String>) -> PackageRegistries {
+/// Maximum size of a file with settings of npm, in bytes.
+const MAX_NPM_SETTINGS: u64 = 256 * 1024;
+
+/// Returns the package registries that launchers use for a package: a mirror is named by their own variables, and that of npm
+/// in `~/.npmrc`, too.
+pub(crate) fn launcher_registries(
+    package: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> PackageRegistries {
     let mut registries = PackageRegistries::default();
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(npm) = variable("npm_config_registry").or_else(|| variable("NPM_CONFIG_REGISTRY")) {
+        registries.npm = npm;
+    }
+    let scope = package.split_once('/').map(|(scope, _)| scope).filter(|scope| scope.starts_with('@'));
+    let settings = npm_settings(&variable);
+    let named = |scope| settings.as_deref().and_then(|settings| registry_of(settings, scope));
+    // That of a scope counts before the general one, which a variable replaces.
+    let has_variable = registries.npm != PackageRegistries::default().npm;
+    if let Some(npm) = scope.and_then(|_| named(scope)).or_else(|| named(None).filter(|_| !has_variable)) {
         registries.npm = npm;
     }
     if let Some(index) = variable("UV_DEFAULT_INDEX") {
         registries.pypi = index.trim_end_matches('/').trim_end_matches("/simple").to_owned();
     }
     registries
+}
+
+/// Reads the settings of npm of the user.
+fn npm_settings(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let named = variable("npm_config_userconfig").or_else(|| variable("NPM_CONFIG_USERCONFIG"));
+    let home = variable(if cfg!(windows) { "USERPROFILE" } else { "HOME" });
+    let file = named.map(PathBuf::from).or_else(|| Some(PathBuf::from(home?).join(".npmrc")))?;
+    let mut text = String::new();
+    // A pipe would be waited for.
+    let opened = File::open(file.canonicalize().ok().filter(|file| file.is_file())?).ok()?;
+    opened.take(MAX_NPM_SETTINGS).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Returns the registry of the lines `registry=URL`, or `@scope:registry=URL`, without its user name and password. The last
+/// line counts. Lines with tokens are not looked at.
+fn registry_of(settings: &str, scope: Option<&str>) -> Option<String> {
+    let key = scope.map_or_else(|| "registry".to_owned(), |scope| format!("{scope}:registry"));
+    let values = settings.lines().filter_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.trim().trim_matches(['"', '\'']))
+    });
+    // A value with a reference to a variable is no URL.
+    let mut url = Url::parse(values.last()?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(url.as_str().trim_end_matches('/').to_owned())
 }
 
 impl From<RegistryError> for CliError {
@@ -97,7 +144,33 @@ pub(crate) fn format_age(age: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
     use super::*;
+
+    #[test]
+    fn the_registry_of_npm_is_read_without_tokens() {
+        let settings = "//npm.acme.example/:_authToken=s3cret\n; registry=https://old.example\nregistry = https://me:s3cret@npm.acme.example/all/\n\
+            @acme:registry=\"http://127.0.0.1:4873\"\n@other:registry=${MIRROR}\n";
+        assert_eq!(registry_of(settings, None).as_deref(), Some("https://npm.acme.example/all"));
+        assert_eq!(registry_of(settings, Some("@acme")).as_deref(), Some("http://127.0.0.1:4873"));
+        assert_eq!(registry_of(settings, Some("@other")), None);
+        assert_eq!(registry_of("registry=file:///etc", None), None);
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(".npmrc"), settings).unwrap();
+        let npm = |package: &str, own: Option<&str>| {
+            let variable = |name: &str| match name {
+                "HOME" | "USERPROFILE" => Some(home.path().to_string_lossy().into_owned()),
+                "npm_config_registry" => own.map(str::to_owned),
+                _ => None,
+            };
+            launcher_registries(package, variable).npm
+        };
+        assert_eq!(npm("server", None), "https://npm.acme.example/all");
+        assert_eq!(npm("@acme/server", None), "http://127.0.0.1:4873");
+        assert_eq!(npm("server", Some("https://own.example")), "https://own.example", "the variable wins");
+        assert_eq!(npm("@acme/server", Some("https://own.example")), "http://127.0.0.1:4873");
+    }
 
     #[test]
     fn ages_are_in_words() {

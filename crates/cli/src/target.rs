@@ -8,7 +8,7 @@ use hospes::client::{Client, ClientBuilder, ConnectError, Target};
 use hospes::model::Era;
 use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest, redact_url};
 use hospes_host::upstream::confine_command;
-use hospes_oauth::{PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
+use hospes_oauth::{NO_SIGN_IN_HINT, PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 
 use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};
@@ -22,6 +22,10 @@ use crate::{builtins, output, printed_secrets, profiles, prompt};
 /// Hint for servers that require sign-in.
 pub(crate) const SIGN_IN: &str =
     "sign in with `hospes auth login TARGET`, or pass your own token with `--header 'Authorization: …'`";
+
+/// Hint for servers that offer no sign-in.
+pub(crate) const OWN_TOKEN: &str =
+    "the server offers no sign-in: pass a token of your own with `--header 'Authorization: Bearer …'`";
 
 /// Time limit of a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -310,7 +314,8 @@ pub(crate) async fn connect(
         }
         let is_mismatch = failure.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT);
         if signs_in && failure.code == FailureCode::Unauthorized && !is_mismatch {
-            failure.hint = Some(SIGN_IN.to_owned());
+            let offers_none = failure.hint.as_deref() == Some(NO_SIGN_IN_HINT);
+            failure.hint = Some(if offers_none { OWN_TOKEN } else { SIGN_IN }.to_owned());
         }
         // The host has answered, and names its profiles.
         if failure.message.contains("unknown profile `") {

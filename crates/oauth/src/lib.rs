@@ -53,8 +53,8 @@ mod workload;
 pub use credentials::{ClientAuth, ClientIdentity, ClientSigningKey, InvalidKey};
 pub use error::{FlowError, RedirectError, StepError};
 pub use oauth::{
-    InvalidEndpoint, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, RepairReport, RepairStep,
-    RevocationResult,
+    InvalidEndpoint, NO_SIGN_IN_HINT, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, RepairReport,
+    RepairStep, RevocationResult,
 };
 pub use proof_key::ProofKey;
 pub use settings::{

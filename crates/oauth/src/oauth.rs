@@ -21,8 +21,8 @@ use secrecy::ExposeSecret as _;
 use tokio::sync::{OnceCell, OwnedMutexGuard};
 use url::Url;
 
-pub use self::authorizer::RESOURCE_MISMATCH_HINT;
 use self::authorizer::StepUpAttempts;
+pub use self::authorizer::{NO_SIGN_IN_HINT, RESOURCE_MISMATCH_HINT};
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
 use self::pending_sign_ins::PendingSignIns;
 pub use self::repair::{RepairReport, RepairStep};

@@ -56,7 +56,7 @@ pub use error::SandboxError;
 pub use launch::{LaunchCommand, SandboxHelper};
 pub use loader_variables::is_loader_variable;
 pub use profile::{Confinement, SandboxFiles, SandboxKind, SandboxMechanism, SandboxNetwork, SandboxProfile};
-pub use resolve::{ProgramNotFound, resolve};
+pub use resolve::{ProgramNotFound, dead_link, resolve};
 #[cfg(target_os = "linux")]
 pub use run::entry;
 pub use search_path::search_path;

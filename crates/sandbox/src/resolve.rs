@@ -10,6 +10,14 @@ pub enum ProgramNotFound {
     /// The command is a path, and the file does not exist.
     #[error("there is no file {}", .0.display())]
     File(PathBuf),
+    /// The file is a symbolic link, and its target does not exist.
+    #[error("{} is a link to {}, which does not exist", .link.display(), .target.display())]
+    DeadLink {
+        /// Path of the link.
+        link: PathBuf,
+        /// File to which it leads.
+        target: PathBuf,
+    },
     /// The file is not executable.
     #[error("{} may not be run; is it executable?", .0.display())]
     NotExecutable(PathBuf),
@@ -110,13 +118,16 @@ fn resolve_with(
         // An empty or relative entry of `PATH` means a folder below the working folder.
         false => std::env::split_paths(path).map(|folder| below(&folder).join(program)).collect(),
     };
-    let mut blocked = None;
+    let (mut blocked, mut dead) = (None, None);
     let found = places.iter().flat_map(|place| endings.candidates(place)).find(|file| {
         let is_file = file.is_file();
         // As with `execvp`, such a file does not end the search; it only explains why no program was found.
         if is_file && !is_executable(file) {
             blocked.get_or_insert_with(|| file.clone());
             return false;
+        }
+        if !is_file && dead.is_none() {
+            dead = dead_link(file).map(|target| (file.clone(), target));
         }
         is_file
     });
@@ -128,13 +139,22 @@ fn resolve_with(
             // A program of the first word alone shows what was meant.
             let first = text.split_whitespace().next().filter(|first| first.len() < text.len());
             let is_program = |first: &&str| resolve_with(OsStr::new(first), Some(path), cwd, endings).is_ok();
-            match (first.filter(is_program), is_path) {
-                (Some(first), _) => ProgramNotFound::Words(first.to_owned()),
-                (None, true) => ProgramNotFound::File(below(Path::new(program))),
-                (None, false) => ProgramNotFound::Name(text.into_owned()),
+            match (first.filter(is_program), dead, is_path) {
+                (Some(first), ..) => ProgramNotFound::Words(first.to_owned()),
+                (None, Some((link, target)), _) => ProgramNotFound::DeadLink { link, target },
+                (None, None, true) => ProgramNotFound::File(below(Path::new(program))),
+                (None, None, false) => ProgramNotFound::Name(text.into_owned()),
             }
         }
     })
+}
+
+/// Returns the file to which a symbolic link leads, if that does not exist. Of a chain of links it is the next one.
+#[must_use]
+pub fn dead_link(file: &Path) -> Option<PathBuf> {
+    let target = file.read_link().ok().filter(|_| !file.exists())?;
+    // A relative target is below the folder of the link.
+    Some(file.parent().map_or_else(|| target.clone(), |folder| folder.join(&target)))
 }
 
 fn is_url(text: &str) -> bool {
@@ -182,6 +202,16 @@ mod tests {
         assert_eq!(find("nothing; tool"), Err(ProgramNotFound::Name("nothing; tool".into())));
         let only = resolve(OsStr::new("tool"), Some(first.as_os_str()), folder.path());
         assert_eq!(only, Err(ProgramNotFound::NotExecutable(first.join("tool"))));
+        for link in ["first/link", "second/other"] {
+            let link = folder.path().join(link);
+            std::os::unix::fs::symlink("gone/tool", &link).unwrap();
+            let target = link.parent().unwrap().join("gone/tool");
+            let name = link.file_name().unwrap().to_str().unwrap();
+            let error = ProgramNotFound::DeadLink { link: link.clone(), target };
+            assert!(error.to_string().contains("is a link to"), "{error}");
+            assert_eq!(find(link.to_str().unwrap()), Err(error.clone()));
+            assert_eq!(find(name), Err(error), "in PATH");
+        }
         assert!(resolve(OsStr::new("sh"), None, folder.path()).is_ok());
         for url in ["https://x.example/mcp", "HTTP://127.0.0.1:1/mcp?key=s3cret"] {
             let error = find(url).unwrap_err();

@@ -253,7 +253,16 @@ pub(super) fn not_started(
         ),
         _ => None,
     };
-    match (launcher.as_ref().or(status.hint.as_ref()), is_confined, notices.is_empty()) {
+    // The hint of the host is about a server of the configuration, and this one is not added.
+    let is_refused = |hint: &str| hint.contains("hospes auth login") || hint.contains("hospes secret set");
+    let own = match &server.transport {
+        ServerTransport::Http(_) => status.hint.as_deref().filter(|hint| is_refused(hint)),
+        _ => None,
+    };
+    let token = own.map(|_| {
+        "add it with a token of yours, as `Bearer TOKEN` in a file: --header Authorization=@FILE".to_owned()
+    });
+    match (launcher.as_ref().or(token.as_ref()).or(status.hint.as_ref()), is_confined, notices.is_empty()) {
         (Some(hint), ..) => failure.hint(printable(hint)),
         (None, true, _) => failure.hint("it may need more than its sandbox allows: try it without"),
         (None, false, false) => failure.hint("if it needs the scripts of its packages, use --no-install"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hospes::client::{CallError, Client};
 use hospes::model::{CallToolResult, ContentBlock, ResourceBody, Tool, code};
 use hospes_host::upstream::UpstreamState;
-use hospes_oauth::RESOURCE_MISMATCH_HINT;
+use hospes_oauth::{NO_SIGN_IN_HINT, RESOURCE_MISMATCH_HINT};
 use serde_json::Value;
 
 use super::{InterruptListener, interrupted};
@@ -16,7 +16,7 @@ use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint, printable};
 use crate::progress::{CallProgressBar, without_bar};
 use crate::prompt::{is_asking, is_interrupted};
-use crate::target::{SIGN_IN, connect, find};
+use crate::target::{OWN_TOKEN, SIGN_IN, connect, find};
 
 pub(crate) async fn run(args: CallArgs, output: CliOutput) -> CliResult {
     let words = args.words.as_slice();
@@ -153,6 +153,7 @@ fn failed(error: CallError) -> CliError {
         CallError::NotAuthorized(why) if why.hint.as_deref() == Some(RESOURCE_MISMATCH_HINT) => {
             Some(RESOURCE_MISMATCH_HINT)
         }
+        CallError::NotAuthorized(why) if why.hint.as_deref() == Some(NO_SIGN_IN_HINT) => Some(OWN_TOKEN),
         CallError::NotAuthorized(_) => Some(SIGN_IN),
         CallError::Timeout { .. } => Some("`--timeout SECONDS` raises the limit"),
         _ => None,

@@ -6,6 +6,7 @@ mod application_entry;
 mod bundle;
 mod call;
 mod check;
+mod endpoint_search;
 mod executable;
 mod failed_connection;
 mod fetch;

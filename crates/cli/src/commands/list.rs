@@ -12,7 +12,10 @@ use crate::arguments::signature;
 use crate::exit::CliResult;
 use crate::output::{BOLD, CliOutput, DIM, first_line, paint, printable};
 use crate::target::{connect, find};
+use crate::tool_list::read_tools;
 
+/// Maximum number of faults of the list of tools that are named.
+const MAX_FAULTS: usize = 10;
 /// Maximum length of a description in the list.
 const MAX_DESCRIPTION: usize = 100;
 
@@ -26,8 +29,21 @@ pub(crate) async fn run(args: ListArgs, output: CliOutput) -> CliResult {
 }
 
 async fn list(client: &Client, output: CliOutput) -> CliResult {
-    let (tools, prompts, resources, templates) = (
-        offered(client.tools().all().await)?,
+    let (tools, faults) = match read_tools(client).await {
+        Ok(read) => read,
+        Err(error) => (offered(Err(error))?, Vec::new()),
+    };
+    // The host leaves these out, too.
+    for fault in faults.iter().take(MAX_FAULTS) {
+        output.warn(printable(fault));
+    }
+    if faults.len() > MAX_FAULTS {
+        output.warn(format_args!(
+            "{} more entries of the list of tools are not valid",
+            faults.len() - MAX_FAULTS
+        ));
+    }
+    let (prompts, resources, templates) = (
         offered(client.prompts().all().await)?,
         offered(client.resources().all().await)?,
         offered(client.resource_templates().all().await)?,

@@ -110,7 +110,7 @@ pub(crate) async fn newest_version(kind: &RegistryType, identifier: &str) -> Cli
     let mut newest = None;
     let is_replaced = *kind == RegistryType::Cargo && cargo::replaces_registry();
     if let Some(package) = entry.packages.first().filter(|_| !is_replaced) {
-        let mut registries = launcher_registries(|name| std::env::var(name).ok());
+        let mut registries = launcher_registries(identifier, |name| std::env::var(name).ok());
         if *kind == RegistryType::Go {
             go::apply_settings(&mut registries).await;
         }

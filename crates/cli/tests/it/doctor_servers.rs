@@ -64,16 +64,28 @@ fn a_list_of_tools_that_is_not_valid_is_found() {
     let house = House::new();
     let broken = r#"*'"method":"tools/list"'*) answer '{"tools":[{"inputSchema":{"type":"object"}},{"name":"read","inputSchema":7}]}';;"#;
     let partly = r#"*'"method":"tools/list"'*) answer '{"tools":[{"name":"write","inputSchema":{"type":"object"}},{"name":"read"},{"name":"old","inputSchema":{"type":"object"},"description":7}]}';;"#;
+    let array = r#"*'"method":"tools/list"'*) answer '{"tools":[{"name":"look","inputSchema":{"type":"object"}},{"name":"rows","inputSchema":{"type":"array"}}]}';;"#;
     let silent = r#"*'"method":"tools/list"'*) refuse -32603 'the database is locked';;"#;
     let config = house.config(&[
         ("broken", house.server("broken", &[], broken)),
         ("partly", house.server("partly", &[], partly)),
         ("failing", house.server("failing", &[], silent)),
         ("empty", house.server("empty", &[], "")),
+        ("twice", house.server("twice", &["ping", "ping"], "")),
+        ("array", house.server("array", &[], array)),
     ]);
     let (ran, found) = doctor(&house, &["--config", &config]);
     assert_eq!(ran.code, Some(1));
     let author = "report it to the author of the server";
+    // The host leaves out what applications refuse, and keeps the first of two.
+    for why in ["the list has 1 tool more than once", "`ping` is listed more than once; the first is kept"] {
+        assert_found(&found, "twice", "T01", "warning", why, author);
+    }
+    let other = "`rows` was left out: its inputSchema has another `type` than `object`";
+    assert_found(&found, "array", "T01", "warning", other, author);
+    let listed = house.run(&["list", "twice", "--config", &config]);
+    assert_eq!(listed.stdout.matches("ping(").count(), 1, "{listed:?}");
+    assert!(listed.stderr.contains("`ping` is listed more than once"), "{listed:?}");
     assert_found(&found, "broken", "T01", "fault", "no tool of the list can be used", author);
     for why in [
         "entry 1 was left out: missing field `name`",
@@ -293,6 +305,13 @@ fn proxies_of_the_environment_that_cannot_be_used_are_named() {
             command.env_remove(name);
         }
         let ran = Ran::of(command.env("HTTPS_PROXY", proxy).stdin(Stdio::null()).output().unwrap());
-        assert_found(&report(&ran), "https://mcp.example.com/mcp", "N03", "fault", what, "NO_PROXY=HOST");
+        assert_found(
+            &report(&ran),
+            "https://mcp.example.com/mcp",
+            "N03",
+            "fault",
+            what,
+            "NO_PROXY=mcp.example.com",
+        );
     }
 }

@@ -161,7 +161,7 @@ fn faults_of_authorization_are_told_apart() {
     }
     let config = text(&house.write("config.json", &json!({ "mcpServers": servers }).to_string()));
     let (ran, found) = doctor(&house, &["--config", &config]);
-    assert_found(&found, "locked", "O01", "fault", "names no metadata", "hospes secret set TOKEN");
+    assert_found(&found, "locked", "O01", "fault", "names no metadata", "hospes secret set locked.TOKEN");
     assert_found(&found, "well", "O01", "fault", "asks for a sign-in", "hospes auth login well");
     assert_found(&found, "imposter", "O02", "fault", "other.example", "report it");
     assert_found(&found, "pkce", "O02", "fault", "PKCE", "report it");

@@ -20,6 +20,7 @@ mod deciders;
 mod doctor;
 mod doctor_applications;
 mod doctor_faults;
+mod doctor_mends;
 mod doctor_projects;
 mod doctor_report;
 mod doctor_servers;

@@ -205,15 +205,12 @@ impl UpstreamAccount {
 
     async fn handle_refusal(&self, refusal: RejectedRequest<'_>) -> Result<RetryDecision, AuthorizerError> {
         let Some(owner) = &self.owner else {
-            let profile = self.profile.as_ref().map(|profile| format!(" --profile {profile}"));
-            let profile = profile.unwrap_or_default();
-            let hint = || {
-                let server = shell_word(&visible_line(&self.server));
-                format!("sign in once for all users: hospes auth login {server}{profile}")
-            };
-            return self.oauth.handle_rejection(refusal).await.map_err(|error| match error.sign_in {
-                None => error.hint(hint()),
-                Some(_) => error,
+            return self.oauth.handle_rejection(refusal).await.map_err(|error| {
+                let cause = error.source.as_deref().and_then(|source| source.downcast_ref::<FlowError>());
+                match self.shared_hint(cause).filter(|_| error.sign_in.is_none()) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
             });
         };
         let Some(accounts) = owner.accounts.upgrade().map(UpstreamAccounts) else {
@@ -242,6 +239,34 @@ impl UpstreamAccount {
         })
     }
 
+    /// Returns the remedy for an account that everybody shares. A sign-in is named only where one is possible.
+    fn shared_hint(&self, cause: Option<&FlowError>) -> Option<String> {
+        let profile = self.profile.as_ref().map(|profile| format!(" --profile {profile}"));
+        let login = format!("hospes auth login {}{}", self.server, profile.unwrap_or_default());
+        match cause {
+            Some(FlowError::NoMetadata) => {
+                Some(format!("it offers no sign-in: {}", token_hint(&self.server)))
+            }
+            Some(FlowError::NeedsClientId(_)) => {
+                Some(format!("register a client there; then: {login} --client-id ID"))
+            }
+            // The other side is at fault, or this machine.
+            Some(
+                FlowError::NoServerMetadata(_)
+                | FlowError::Fetch { .. }
+                | FlowError::Status { .. }
+                | FlowError::Malformed { .. }
+                | FlowError::Resource(_)
+                | FlowError::Server(_)
+                | FlowError::Registration { .. }
+                | FlowError::Store(_)
+                | FlowError::Crypto(_)
+                | FlowError::Workload(_),
+            ) => None,
+            _ => Some(format!("sign in once for all users: {login}")),
+        }
+    }
+
     /// Creates a link that replaces the server's sign-in page. Only the account's user can open it.
     fn create_link(
         &self,
@@ -265,6 +290,14 @@ impl UpstreamAccount {
         AuthorizerError::new(format!("`{}` requires you to sign in at {}", self.server, self.host))
             .sign_in(url)
     }
+}
+
+/// Returns what gives a server of the configuration a token of the person, in a header.
+#[must_use]
+pub fn token_hint(server: &str) -> String {
+    format!(
+        "hospes secret set {server}.TOKEN, and in the entry: headers = {{ Authorization = \"Bearer ${{secret:{server}.TOKEN}}\" }}"
+    )
 }
 
 impl AccountAuthorizer for UpstreamAccount {

@@ -25,6 +25,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use crate::config::MAX_LINK_LIFETIME;
 pub(crate) use account::UpstreamAccount;
+pub use account::token_hint;
 pub use limits::AccountLimits;
 pub(crate) use links::AccountLinkStage;
 use links::AccountLinks;

@@ -176,6 +176,8 @@ pub struct UpstreamConnection {
     pub settled: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
     /// Returns the remedy if a request was refused because nobody has signed in to the server.
     pub missing_sign_in: Box<dyn Fn() -> Option<MissingSignIn> + Send + Sync>,
+    /// Returns the first line on standard output that was no message, if there was one.
+    pub noise: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// Returns true if the connection is closed.
     pub is_closed: Box<dyn Fn() -> bool + Send + Sync>,
     /// Resolves with the reason once the connection is gone.
@@ -198,6 +200,7 @@ impl UpstreamConnection {
             parked: Box::new(|| 0),
             settled: Box::new(|| Box::pin(async {})),
             missing_sign_in: Box::new(|| None),
+            noise: Box::new(|| None),
             is_closed: Box::new(|| false),
             closed: Box::new(|| Box::pin(std::future::pending())),
             close: Box::new(|| Box::pin(async {})),

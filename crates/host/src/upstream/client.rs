@@ -398,6 +398,8 @@ fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> U
         })
     });
     connection.missing_sign_in = Box::new(move || missing_sign_in.lock().clone());
+    let (watched, masked) = (client.clone(), Arc::clone(secrets));
+    connection.noise = Box::new(move || watched.noise().1.map(|line| masked.mask(&line)));
     let watched = client.clone();
     connection.is_closed = Box::new(move || watched.closed().is_some());
     let (watched, secrets_of_reason) = (client.clone(), Arc::clone(secrets));

@@ -18,6 +18,9 @@ pub const MAX_PAGES: usize = 256;
 /// The most items that are kept of one list.
 pub const MAX_ITEMS: usize = 10_000;
 
+/// Maximum number of repeated keys of one list that are named.
+const MAX_REPEATED: usize = 20;
+
 /// Reads lists of one server.
 #[derive(Debug)]
 pub(crate) struct ListReader<'a> {
@@ -57,10 +60,13 @@ impl<'a> ListReader<'a> {
         });
         let mut tools = read.await?;
         // Applications that check what they are shown would lose all tools of all servers by it.
-        let (good, bad) = tools.items.into_iter().partition(|tool| tool.input_schema.is_object());
+        let (good, bad) = tools.items.into_iter().partition(|tool| input_schema_fault(tool).is_none());
         tools.items = good;
         let bad: Vec<Tool> = bad;
-        let name = |tool: Tool| format!("`{}` was left out: its inputSchema is not an object", tool.name);
+        let name = |tool: Tool| {
+            let fault = input_schema_fault(&tool).unwrap_or_default();
+            format!("`{}` was left out: {fault}", tool.name)
+        };
         tools.problems.extend(bad.into_iter().map(name));
         Ok(tools)
     }
@@ -135,15 +141,51 @@ impl<'a> ListReader<'a> {
             }
             cursor = Some(next);
         }
-        let (listed, mut keys) = (all.items.len(), HashSet::with_capacity(all.items.len()));
-        // `retain` moves the items, so the set cannot borrow their keys.
-        all.items.retain(|item| keys.insert(item.key().to_owned()));
-        if all.items.len() < listed {
-            let twice = listed - all.items.len();
-            tracing::warn!(%method, twice, "duplicate list entries dropped; the first of each is kept");
+        let repeated = remove_repeated(&mut all.items, CatalogueItem::key);
+        if !repeated.is_empty() {
+            tracing::warn!(%method, twice = repeated.len(), "duplicate list entries dropped; the first of each is kept");
         }
+        all.problems.extend(repeated);
         Ok(all)
     }
+}
+
+/// Returns why a tool cannot be offered: applications refuse a list with a tool whose arguments are no object.
+#[must_use]
+pub fn input_schema_fault(tool: &Tool) -> Option<&'static str> {
+    /// Only the member that counts, because a schema may be large.
+    #[derive(serde::Deserialize)]
+    struct RootType {
+        #[serde(rename = "type")]
+        kind: Option<serde_json::Value>,
+    }
+
+    if !tool.input_schema.is_object() {
+        return Some("its inputSchema is not an object");
+    }
+    // A schema without a type admits an object.
+    let kind = tool.input_schema.decode::<RootType>().ok()?.kind?;
+    let admits =
+        kind == "object" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "object"));
+    (!admits).then_some("its inputSchema has another `type` than `object`")
+}
+
+/// Removes the items whose key another one before them has. Returns a sentence for each key.
+pub fn remove_repeated<T>(items: &mut Vec<T>, key: impl Fn(&T) -> &str) -> Vec<String> {
+    let (mut keys, mut repeated) = (HashSet::with_capacity(items.len()), Vec::new());
+    // `retain` moves the items, so the set cannot borrow their keys.
+    items.retain(|item| {
+        let key = key(item);
+        let is_first = keys.insert(key.to_owned());
+        if !is_first {
+            let sentence = format!("`{key}` is listed more than once; the first is kept");
+            if repeated.len() < MAX_REPEATED && !repeated.contains(&sentence) {
+                repeated.push(sentence);
+            }
+        }
+        is_first
+    });
+    repeated
 }
 
 /// A fetched list.

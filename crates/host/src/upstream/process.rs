@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use hospes::client::{CommandTarget, Launcher, Target};
 use hospes_sandbox::{Confinement, ENV_PREFIX, SandboxError, SandboxHelper};
 
+use super::launcher_variables;
 use crate::config::{SandboxConfig, ServerConfig, StdioTransport};
 use crate::server::{ServerProcess, UpstreamConnectError};
 
@@ -43,7 +44,8 @@ pub(super) fn start(
     Ok((command.into(), process))
 }
 
-/// Returns the command with its program resolved to a file, started by the helper if there is one. May block.
+/// Returns the command with its program resolved to a file, started by the helper if there is one. A launcher of packages
+/// gets its [variables](launcher_variables), unless the sandbox says which variables it gets. May block.
 ///
 /// # Errors
 /// If the program does not exist, or its sandbox cannot be enforced. It must not be started then.
@@ -55,6 +57,14 @@ pub fn confine_command(
     let unenforceable = |error: SandboxError| {
         UpstreamConnectError::new(error.to_string()).with_hint(Some(error.hint())).unenforceable()
     };
+    if command.inherited.is_none() {
+        for (name, value) in launcher_variables(&command.program) {
+            // npm ignores the case of its variables, and the value of the entry counts.
+            if !command.env.iter().any(|(own, _)| own.eq_ignore_ascii_case(&name)) {
+                command = command.env(name, value);
+            }
+        }
+    }
     let path = search_path(&command);
     command.program = resolved(&command, path.as_deref())?.into_os_string();
     // The program may start others that are in the same folders, as `npx.cmd` does with `node`.

@@ -41,6 +41,9 @@ impl UpstreamState {
     }
 }
 
+/// Beginning of the warning about a server that prints other text than messages. The first line of it follows.
+pub const NOISE_WARNING: &str = "the server prints other text to stdout, where only messages may be";
+
 /// Status of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -168,6 +171,8 @@ impl UpstreamStatus {
                 status.since_ms = millis(live.since.elapsed());
                 status.warnings = live.listing.problems.iter().map(ToString::to_string).collect();
                 status.warnings.extend(live.results.warnings());
+                let noise = (live.connection.noise)();
+                status.warnings.extend(noise.map(|line| format!("{NOISE_WARNING}: {line}")));
                 // Another list may be open to everybody.
                 let missing = (live.connection.missing_sign_in)().filter(|_| live.listing.lost() > 0);
                 status.needs_sign_in = missing.is_some();

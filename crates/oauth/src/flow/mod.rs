@@ -121,7 +121,7 @@ impl AuthorizationFlow {
     /// Begins, at `now` (seconds since 1970).
     #[must_use]
     pub fn new(settings: Arc<OAuthClientSettings>, cause: AuthorizationCause, seed: Seed, now: u64) -> Self {
-        let facts = FlowContext { settings, cause, seed, now };
+        let facts = FlowContext { settings, cause, seed, now, assumed: None };
         let mut flow =
             Self { state: FlowState::Over, effect: FlowEffect::Failed(FlowError::OutOfOrder), facts };
         let first = FindResource::begin(&flow.facts);
@@ -147,6 +147,11 @@ impl AuthorizationFlow {
             FlowState::Resource(_) | FlowState::Server(_) | FlowState::Over => return None,
         };
         Some((issuer, token_endpoint))
+    }
+
+    /// Returns the authorization endpoint that is assumed because there is no metadata. It may not exist.
+    pub(super) fn assumed_endpoint(&self) -> Option<&Url> {
+        self.facts.assumed.as_ref()
     }
 
     /// Returns true if the response to the pending request may contain tokens, which are delivered only once.

@@ -111,6 +111,8 @@ impl FindServer {
         if self.legacy && facts.settings.legacy_discovery == LegacyDiscovery::Allow {
             // Only after the metadata was looked for in vain (AUTC-07, AUTC-08).
             let server = default_endpoints(&self.issuer);
+            facts.assumed =
+                server.authorization_endpoint.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
             return self.found(facts, server, false);
         }
         Err(FlowError::NoServerMetadata(self.issuer))

@@ -18,6 +18,8 @@ pub(super) struct FlowContext {
     pub(super) cause: AuthorizationCause,
     pub(super) seed: Seed,
     pub(super) now: u64,
+    /// Authorization endpoint that is assumed for want of metadata.
+    pub(super) assumed: Option<Url>,
 }
 
 /// Next state and action, or the error that ends the flow. Each state names the states that may follow it in a type of

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use hospes_auth::{Challenge, Issuer, Scopes};
+use hospes_auth::{Challenge, FetchRequest, Issuer, MAX_METADATA_BYTES, Scopes};
+use http::StatusCode;
 use secrecy::ExposeSecret as _;
 use url::Url;
 
@@ -135,6 +136,21 @@ impl OAuthClient {
         error
     }
 
+    /// Returns the error of a flow that needs a person where there is none. Without metadata a sign-in helps only if the
+    /// server has the endpoint that is assumed then.
+    async fn nobody_to_ask(&self, flow: &AuthorizationFlow) -> FlowError {
+        let Some(endpoint) = flow.assumed_endpoint() else { return FlowError::NobodyToAsk };
+        let answer = self.0.http.fetch(FetchRequest::get(endpoint.clone(), MAX_METADATA_BYTES)).await;
+        let is_missing = |status: StatusCode| {
+            matches!(status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::GONE)
+        };
+        match answer {
+            Ok(response) if is_missing(response.status) => FlowError::NoMetadata,
+            // A page that is too large, for one, is a page.
+            Ok(_) | Err(_) => FlowError::NobodyToAsk,
+        }
+    }
+
     pub(super) async fn run_flow(
         &self,
         turn: &AuthorizationLock,
@@ -163,7 +179,7 @@ impl OAuthClient {
                 }
                 FlowEffect::Fetch(request) => FlowInput::Response(self.0.http.fetch(request).await),
                 FlowEffect::Show(prompt) => match &self.0.sign_in {
-                    None => FlowInput::Failed(FlowError::NobodyToAsk),
+                    None => FlowInput::Failed(self.nobody_to_ask(&flow).await),
                     Some(sign_in) => match sign_in.show(&prompt).await {
                         Ok(()) => {
                             was_shown = true;
@@ -188,7 +204,7 @@ impl OAuthClient {
                     FlowInput::Kept
                 }
                 FlowEffect::Listen { preferred } => match &self.0.sign_in {
-                    None => FlowInput::Failed(FlowError::NobodyToAsk),
+                    None => FlowInput::Failed(self.nobody_to_ask(&flow).await),
                     Some(sign_in) => match sign_in.listen(preferred.as_ref()).await {
                         Ok(ready) => FlowInput::Listening(listening.insert(ready).redirect_uri()),
                         Err(error) => FlowInput::Failed(FlowError::SignIn(error.to_string())),

@@ -34,6 +34,9 @@ const MAX_OPERATIONS: usize = 1024;
 pub const RESOURCE_MISMATCH_HINT: &str = "connect to the URL that the metadata names; if it is wrong, \
      the server's operator must correct `resource` in the metadata, or the public URL of the reverse proxy";
 
+/// The hint of [`AuthorizerError`] where a server requires authorization and offers no sign-in.
+pub const NO_SIGN_IN_HINT: &str = "it offers no sign-in: set an Authorization header with a token of yours";
+
 impl Authorizer for OAuthClient {
     fn headers<'a>(&'a self, request: OutboundRequest<'a>) -> AuthorizerFuture<'a, HeaderMap> {
         Box::pin(
@@ -251,7 +254,7 @@ impl OAuthClient {
             FlowError::NeedsClientId(_) => {
                 "register a client with the authorization server and configure its id"
             }
-            FlowError::NoMetadata => "set an Authorization header",
+            FlowError::NoMetadata => NO_SIGN_IN_HINT,
             FlowError::Store(_) => "repair the credential store",
             FlowError::Resource(ResourceMetadataError::Other { .. }) => RESOURCE_MISMATCH_HINT,
             _ => {

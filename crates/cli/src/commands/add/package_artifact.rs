@@ -27,7 +27,7 @@ pub(super) async fn resolve(
     }
     let text = format!("asking for the hash of {}", printable(&package.identifier));
     let _bar = StepBar::spinner(&text, request.output);
-    let mut registries = package_registries(request);
+    let mut registries = package_registries(package, request);
     if package.registry_type == RegistryType::Go {
         go::apply_settings(&mut registries).await;
     }
@@ -59,14 +59,14 @@ pub(super) async fn download(package: &RegistryPackage, file: &Path, request: &P
             .get_or_insert_with(|| StepBar::bytes("downloading the bundle", progress.total, request.output));
         bar.set_bytes(progress.bytes);
     };
-    let client = ArtifactClient::new(package_registries(request));
+    let client = ArtifactClient::new(package_registries(package, request));
     let downloaded = client.download_bundle(package, file, progress).await;
     downloaded.map(drop).map_err(CliError::from)
 }
 
 /// Returns the package registries that the launchers use, too: a mirror is named by their own variables.
-fn package_registries(request: &PlanRequest<'_>) -> PackageRegistries {
-    let mut registries = launcher_registries(|name| std::env::var(name).ok());
+fn package_registries(package: &RegistryPackage, request: &PlanRequest<'_>) -> PackageRegistries {
+    let mut registries = launcher_registries(&package.identifier, |name| std::env::var(name).ok());
     // A registry on this machine may list files of this machine.
     registries.local_bundles = request.is_registry_local;
     registries

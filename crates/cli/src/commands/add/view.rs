@@ -1,7 +1,7 @@
 //! Screens of `hospes add`: what is run and what it may do, and what the server offers.
 
 use hospes_host::config::{Secret, ServerConfig, ServerTransport, join_command};
-use hospes_host::pins::PinnedServer;
+use hospes_host::pins::{PinnedServer, REVIEW_INSTRUCTION};
 use hospes_host::upstream::UpstreamStatus;
 use hospes_registry::{
     LaunchOption, LaunchPermission, LaunchPlan, LaunchWarning, NetworkSuggestion, ResolvedArtifact,
@@ -247,6 +247,11 @@ pub(in crate::commands) fn report(report: &TrialReport, notices: &[String], seco
     match &report.pinned {
         Some(pinned) => findings(&mut screen, pinned),
         None => screen.row("findings", "none"),
+    }
+    // What waits for a decision is decided now.
+    let is_known = |warning: &&String| !warning.ends_with(REVIEW_INSTRUCTION);
+    for warning in status.warnings.iter().filter(is_known) {
+        screen.warning(&one_line(warning));
     }
     for notice in notices {
         screen.row("note", notice);

@@ -5,11 +5,13 @@ use hospes_host::config::applications::{
 };
 use hospes_host::config::connect::{ENTRY_NAME, EditEntryError, application_in_form, check_own_parser};
 use hospes_host::config::{ConfigError, ConfigLoader, HostConfig, ServerConfig, profile_hint};
+use hospes_sandbox::dead_link;
 
 use super::application_entry::{CheckedEntry, KnownEndpoints, is_hospes, option_of, profile_of};
 use super::check::{A01, A02, A03, A04, A05, A06, A07, DoctorChain, DoctorFinding};
 use crate::commands::connect::{RecordedConnection, recorded_connections};
 use crate::commands::file_replace::read_text;
+use crate::output::shell_word;
 use crate::paths::display_path;
 use crate::profiles;
 use crate::shown_commands::shown_command;
@@ -99,7 +101,7 @@ impl ApplicationChecks {
         application: &'static Application,
     ) -> Vec<ApplicationFile> {
         let mut files = folders.paths(application);
-        files.retain(|file| file.path.is_file());
+        files.retain(|file| file.path.is_file() || dead_link(&file.path).is_some());
         for scope in [PlaceScope::User, PlaceScope::Project] {
             let Some(mut file) = folders.file_to_edit(application, scope) else { continue };
             for connection in &self.connections {
@@ -124,6 +126,23 @@ impl ApplicationChecks {
         let record = self.record(file, application);
         let shown = display_path(&file.path);
         let mut chain = DoctorChain::new(application.id);
+        if let Some(target) = dead_link(&file.path) {
+            if !is_named && self.owner(file, "", None).id != application.id {
+                return FileResult::NoEntry;
+            }
+            let link = shell_word(&file.path.to_string_lossy());
+            let options = record.map(RecordedConnection::options).unwrap_or_default();
+            let finding = DoctorFinding::new(format!("{shown} is a link to a file that does not exist"))
+                .why(format!("it leads to {}, and {} reads nothing", display_path(&target), application.name))
+                .mend(format!(
+                    "restore {}; or begin anew: rm {link}; hospes connect {}{}{options}",
+                    display_path(&target),
+                    application.id,
+                    project_option(file)
+                ));
+            chain.fail(&A01, finding, &[&A02, &A03, &A04, &A05, &A06, &A07]);
+            return FileResult::Checked(chain);
+        }
         if !file.path.exists() {
             let options = record.map(RecordedConnection::options).unwrap_or_default();
             let project = project_option(file);

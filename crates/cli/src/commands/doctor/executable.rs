@@ -79,7 +79,7 @@ fn interpreter(file: &Path, line: &str, path: Option<&OsStr>) -> Option<DoctorFi
     if !interpreter.is_file() {
         let finding = DoctorFinding::new(format!("{shown} needs {}", interpreter.display()))
             .why("the first line of the file names an interpreter that does not exist");
-        return Some(finding.mend(get_interpreter(&interpreter)));
+        return Some(finding.mend(other_interpreter(file, &interpreter, path)));
     }
     if interpreter.file_name() != Some(OsStr::new("env")) {
         return None;
@@ -89,7 +89,24 @@ fn interpreter(file: &Path, line: &str, path: Option<&OsStr>) -> Option<DoctorFi
     hospes_sandbox::resolve(OsStr::new(program), path, Path::new("/")).err()?;
     let finding = DoctorFinding::new(format!("{shown} needs `{program}`"))
         .why(format!("the first line of the file names it, and there is no program {program} in PATH"));
-    Some(finding.mend(get_interpreter(Path::new(program))))
+    Some(finding.mend(other_interpreter(file, Path::new(program), path)))
+}
+
+/// Returns what to do about a missing interpreter: name one that is here, or install it.
+fn other_interpreter(file: &Path, interpreter: &Path, path: Option<&OsStr>) -> String {
+    let name = interpreter.file_name().unwrap_or_default().to_string_lossy();
+    // Without its version: `python9` is `python`.
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let names = [name.clone().into_owned(), stem.to_owned(), format!("{stem}3")];
+    let is_here = |name: &&String| {
+        !stem.is_empty() && hospes_sandbox::resolve(OsStr::new(name), path, Path::new("/")).is_ok()
+    };
+    match names.iter().find(is_here) {
+        Some(found) => {
+            format!("correct line 1 of {}: #!/usr/bin/env {found}", file.display())
+        }
+        None => get_interpreter(interpreter),
+    }
 }
 
 fn get_interpreter(interpreter: &Path) -> String {
@@ -187,7 +204,9 @@ mod tests {
             (b"MZ\x90\0", "a program for Windows"),
             (b"\xCF\xFA\xED\xFE\0", "a program for macOS"),
             (b"#!/bin/sh\r\necho\r\n", "sed -i"),
-            (b"#!/none/python3\n", "install Python"),
+            (b"#!/none/dnx\n", "install the .NET"),
+            (b"#!/none/sh\n", "correct line 1 of /"),
+            (b"#!/none/sh9.1\n", ": #!/usr/bin/env sh"),
             (b"#!/none/own\n", "install the interpreter /none/own"),
             (b"#!/usr/bin/env -S A=1 none-such --flag\n", "there is no program none-such in PATH"),
         ] {

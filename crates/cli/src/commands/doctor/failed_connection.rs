@@ -2,10 +2,15 @@
 
 use hospes::client::{ConnectError, ConnectStage};
 use hospes_host::config::is_secret_reference;
+use hospes_host::upstream::NOISE_WARNING;
+use hospes_http_client::{ProxyRoute, ProxySetting};
+use http::Uri;
+use url::Url;
 
 use super::check::{
     C01, DoctorCode, DoctorFinding, N01, N02, N03, N04, N05, N06, O01, S01, S02, S03, S04, T01,
 };
+use crate::output::shell_word;
 use crate::shown_commands::shown_command;
 
 /// Steps of a process, after those of its program.
@@ -14,7 +19,7 @@ pub(super) const PROCESS_STEPS: [&DoctorCode; 5] = [&S01, &S02, &S03, &S04, &T01
 pub(super) const URL_STEPS: [&DoctorCode; 10] = [&N01, &N02, &N04, &N03, &N05, &N06, &O01, &S03, &S04, &T01];
 
 /// Fault of a program that prints other text than messages, and what mends it.
-pub(super) const NOISE: &str = "the server prints other text to stdout, where only messages may be";
+pub(super) const NOISE: &str = NOISE_WARNING;
 pub(super) const NOISE_MEND: &str = "make the server log to stderr, and report it to its author";
 
 /// Server whose connection failed.
@@ -25,6 +30,30 @@ pub(super) struct FailedServer<'a> {
     pub(super) url: Option<&'a str>,
     /// Command line, without secrets. `None` for a URL.
     pub(super) command: Option<&'a str>,
+}
+
+impl FailedServer<'_> {
+    fn parsed(&self) -> Option<Url> {
+        Url::parse(self.url?).ok()
+    }
+
+    /// Returns the host of the URL.
+    fn host(&self) -> String {
+        let url = self.parsed();
+        url.as_ref().and_then(Url::host_str).unwrap_or("the server").to_owned()
+    }
+
+    /// Returns the host and the port of the URL.
+    fn address(&self) -> String {
+        let port = self.parsed().and_then(|url| url.port_or_known_default());
+        port.map_or_else(|| self.host(), |port| format!("{}:{port}", self.host()))
+    }
+
+    /// Returns the proxy of the environment on the way to the URL.
+    fn proxy(&self) -> Option<ProxyRoute> {
+        let origin: Uri = self.parsed()?.origin().ascii_serialization().parse().ok()?;
+        ProxyRoute::to(&origin, &ProxySetting::Environment).ok().flatten()
+    }
 }
 
 /// Returns the step at which connecting failed, and what mends it.
@@ -53,10 +82,13 @@ pub(super) fn explain(
         }
         "S03" => finding.mend = Some(silence_remedy(error, server)),
         "N01" => {
-            finding.mend =
-                Some("correct the name in the URL; is a VPN needed, or is the network off?".to_owned());
+            let mend = "correct the name in `url`; or connect the network, or the VPN that it needs";
+            finding.mend = Some(format!("{mend}. Then: hospes doctor {}", shell_word(server.name)));
         }
+        "N02" => explain_unreachable(&mut finding, server),
+        "N03" if wants_proxy_password(error) => explain_proxy_password(&mut finding, server),
         "N03" => {
+            let host = server.host();
             if is_page(error) {
                 finding.what = "a web page answered instead of the server".to_owned();
                 finding.why = Some(
@@ -64,18 +96,17 @@ pub(super) fn explain(
                         .to_owned(),
                 );
             }
-            let mend = match error.status {
-                _ if is_proxy_fault(error) => {
-                    "correct the variable of the proxy, such as HTTPS_PROXY=http://HOST:PORT; or except the host of the server: NO_PROXY=HOST"
-                }
-                status if status == Some(407) || has_proxy() => {
-                    "sign in to the network or the proxy, or except the host: NO_PROXY=HOST"
-                }
-                _ => {
-                    "correct `url` of the entry, whose path is often /mcp; or sign in to the network in a browser"
-                }
-            };
-            finding.mend = Some(mend.to_owned());
+            finding.mend = Some(if is_proxy_fault(error) {
+                let variable = proxy_variable(server);
+                format!(
+                    "export {variable}=http://HOST:PORT, with those of the proxy; or go without it: export NO_PROXY={host}"
+                )
+            } else if server.proxy().is_some() {
+                format!("sign in to the network or the proxy; or go without it: export NO_PROXY={host}")
+            } else {
+                "correct `url` of the entry, whose path is often /mcp; or sign in to the network in a browser"
+                    .to_owned()
+            });
         }
         "N04" => explain_tls(&mut finding, server),
         "N05" => finding.mend = Some(path_remedy(error, finding.mend, server)),
@@ -90,7 +121,7 @@ pub(super) fn explain(
     (code, finding)
 }
 
-fn is_page(error: &ConnectError) -> bool {
+pub(super) fn is_page(error: &ConnectError) -> bool {
     error.body.as_deref().is_some_and(|body| body.trim_start().starts_with('<'))
 }
 
@@ -106,13 +137,12 @@ fn is_silence(error: &ConnectError) -> bool {
 fn step(error: &ConnectError, is_url: bool) -> &'static DoctorCode {
     let is_page = is_page(error);
     match (error.stage, error.status) {
-        _ if is_url && is_proxy_fault(error) => &N03,
+        _ if is_url && (is_proxy_fault(error) || wants_proxy_password(error)) => &N03,
         (ConnectStage::Target, _) => &C01,
         (ConnectStage::Spawn, _) => &S01,
         (ConnectStage::Dns, _) => &N01,
         (ConnectStage::Tcp, _) => &N02,
         (ConnectStage::Tls, _) => &N04,
-        (_, Some(407)) => &N03,
         (_, Some(401 | 403)) if is_url && is_page => &N03,
         (_, Some(401 | 403)) => &O01,
         (_, Some(421)) => &N06,
@@ -164,10 +194,72 @@ fn path_remedy(error: &ConnectError, hint: Option<String>, server: FailedServer<
     .to_owned()
 }
 
-/// Returns true if the environment names a proxy.
-fn has_proxy() -> bool {
-    let names = ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-    names.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+/// Returns true if a proxy refuses the request for want of a user name and password.
+fn wants_proxy_password(error: &ConnectError) -> bool {
+    error.status == Some(407) || error.what.contains("proxy authorization required")
+}
+
+/// Returns the variable of the environment that names the proxy, or would.
+fn proxy_variable(server: FailedServer<'_>) -> &'static str {
+    let is_secure = server.url.is_some_and(|url| url.starts_with("https:"));
+    let names = match is_secure {
+        true => ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+        false => ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
+    };
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    names.into_iter().find(is_set).unwrap_or(names[1])
+}
+
+/// Explains an answer 407. It comes from the proxy of the environment, or from one that nobody has named.
+fn explain_proxy_password(finding: &mut DoctorFinding, server: FailedServer<'_>) {
+    let (host, variable) = (server.host(), proxy_variable(server));
+    let said = std::mem::take(&mut finding.what);
+    match server.proxy() {
+        Some(proxy) => {
+            let shown = proxy.shown();
+            let (wants, export) = match proxy.auth {
+                Some(_) => ("it refuses the user name and password in the variable", "the right ones"),
+                None => ("it wants a user name and password", "yours"),
+            };
+            finding.what = format!("the proxy {shown} answers 407: {wants}");
+            finding.mend = Some(format!(
+                "export {variable}=http://USER:PASSWORD@{shown}, with {export}; or go without the proxy: export NO_PROXY={host}"
+            ));
+        }
+        None => {
+            finding.what = format!(
+                "{} answers 407: a proxy on the way wants a user name and password",
+                server.address()
+            );
+            finding.mend = Some(format!(
+                "export {variable}=http://USER:PASSWORD@HOST:PORT, with those of the proxy; or ask the operator of {host}"
+            ));
+        }
+    }
+    finding.why = Some(said);
+}
+
+/// Explains that no connection could be opened.
+fn explain_unreachable(finding: &mut DoctorFinding, server: FailedServer<'_>) {
+    let (address, name) = (server.address(), shell_word(server.name));
+    let said = finding.what.to_ascii_lowercase();
+    let (what, mend) = if said.contains("refused") {
+        (
+            format!("nothing accepts connections at {address}"),
+            format!(
+                "start the server, or correct the port in `url` of the entry. Then: hospes doctor {name}"
+            ),
+        )
+    } else {
+        (
+            format!("{address} cannot be reached"),
+            format!(
+                "connect the network, or the VPN that it needs; or correct `url` of the entry. Then: hospes doctor {name}"
+            ),
+        )
+    };
+    finding.why = Some(std::mem::replace(&mut finding.what, what));
+    finding.mend = Some(mend);
 }
 
 /// Explains the errors of TLS, which name neither a reason nor a remedy.

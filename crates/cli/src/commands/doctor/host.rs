@@ -14,7 +14,7 @@ use super::{service, system};
 use crate::enforcement::{find_policy_file, read_policy};
 use crate::exit::CliError;
 use crate::known_servers::configured_servers;
-use crate::output::CliOutput;
+use crate::output::{CliOutput, shell_word};
 use crate::paths::{self, display_path};
 use crate::platform;
 use crate::settings::launch_helper;
@@ -120,7 +120,7 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
         Err(error) => {
             let finding = DoctorFinding::new(format!("{shown} cannot be written"))
                 .why(error.to_string())
-                .mend(format!("make {shown} writable for you, or set XDG_STATE_HOME to another folder"));
+                .mend(writable(&existing, &error));
             return chain.fail(&H02, finding, &[&H03, &H04]);
         }
     }
@@ -143,6 +143,19 @@ fn state_folder(folder: &Path, chain: &mut DoctorChain) {
                 _ => chain.ok(&H04, ""),
             }
         }
+    }
+}
+
+/// Returns what makes a folder writable, or another folder the one that is used.
+fn writable(folder: &Path, error: &std::io::Error) -> String {
+    let other = "export XDG_STATE_HOME=FOLDER, with one that you may write";
+    let shown = shell_word(&folder.to_string_lossy());
+    match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => format!("mount the disk of {shown} for writing; or: {other}"),
+        ErrorKind::NotADirectory => format!("mv {shown} {shown}.old; or: {other}"),
+        _ if cfg!(windows) => other.to_owned(),
+        _ if platform::is_of_other_user(folder) => format!("sudo chown \"$USER\" {shown}; or: {other}"),
+        _ => format!("chmod u+rwx {shown}; or: {other}"),
     }
 }
 
@@ -235,5 +248,32 @@ async fn rules(configs: &[PathBuf], chain: &mut DoctorChain) {
             finding.mend = error.hint.clone().or_else(|| Some("hospes policy check".to_owned()));
             chain.fail(&H13, finding, &[]);
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn what_makes_a_folder_writable_is_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("a b");
+        std::fs::create_dir(&folder).unwrap();
+        for (kind, command) in [
+            (ErrorKind::PermissionDenied, "chmod u+rwx '"),
+            (ErrorKind::NotADirectory, "mv '"),
+            (ErrorKind::ReadOnlyFilesystem, "mount the disk of '"),
+        ] {
+            let mend = writable(&folder, &std::io::Error::from(kind));
+            assert!(mend.starts_with(command) && mend.contains("export XDG_STATE_HOME="), "{mend}");
+        }
+        // Of the superuser.
+        let mend = writable(Path::new("/"), &std::io::Error::from(ErrorKind::PermissionDenied));
+        let is_own = platform::user_id() == 0;
+        assert!(mend.starts_with(if is_own { "chmod" } else { "sudo chown" }), "{mend}");
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hospes_host::config::{ServerConfig, StdioTransport};
+use hospes_host::upstream::launcher_variables;
 use hospes_registry::{ArtifactClient, ArtifactError, RegistryPackage, RegistryType, ResolvedArtifact};
 use serde_json::json;
 use tokio::time::timeout;
@@ -23,11 +24,18 @@ const INDEX_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) async fn check(server: &ServerConfig, stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     let args: Vec<&str> = stdio.args.iter().map(|arg| arg.reveal()).collect();
     let Some(package) = package_of(stdio.command.reveal(), &args) else { return true };
-    let variable = |name: &str| match stdio.env.get(name) {
-        Some(value) => Some(value.reveal().to_owned()),
-        None => std::env::var(name).ok(),
+    let given = launcher_variables(OsStr::new(stdio.command.reveal()));
+    let variable = |name: &str| match (stdio.env.get(name), &server.sandbox.environment) {
+        (Some(value), _) => Some(value.reveal().to_owned()),
+        // The launcher gets these alone.
+        (None, Some(names)) => std::env::var(name).ok().filter(|_| names.iter().any(|known| known == name)),
+        (None, None) if matches!(name, "HOME" | "USERPROFILE") => std::env::var(name).ok(),
+        (None, None) => {
+            let found = given.iter().find(|(known, _)| known == name);
+            found.and_then(|(_, value)| value.to_str().map(str::to_owned))
+        }
     };
-    let client = ArtifactClient::new(launcher_registries(variable));
+    let client = ArtifactClient::new(launcher_registries(&package.identifier, variable));
     let name = |version: Option<&str>| match (version, &package.registry_type) {
         (Some(version), RegistryType::Pypi) => format!("{}=={version}", package.identifier),
         (Some(version), _) => format!("{}@{version}", package.identifier),

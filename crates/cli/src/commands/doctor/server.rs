@@ -4,31 +4,33 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hospes::client::{CallError, Client, Target};
+use hospes::client::{Client, Target};
 use hospes::model::Tool;
 use hospes_host::config::{
-    ProfileConfig, RejectedServer, ServerConfig, ServerTransport, SkippedServer, StdioTransport, redact_url,
+    ConfigError, ConfigLoader, ProfileConfig, RejectedServer, ServerConfig, ServerTransport, SkippedServer,
+    StdioTransport, redact_url,
 };
-use hospes_host::upstream::UpstreamStatus;
-use hospes_sandbox::ProgramNotFound;
+use hospes_host::upstream::{NOISE_WARNING, UpstreamStatus};
+use hospes_sandbox::{ProgramNotFound, dead_link};
 
 use super::call::{self, CheckCall};
 use super::check::{
-    C01, C02, C03, C04, C05, CheckStatus, DoctorChain, DoctorCheck, DoctorFinding, N04, O01, S02, S03, S04,
-    T01, T02, T03,
+    C01, C02, C03, C04, C05, CheckStatus, DoctorChain, DoctorCheck, DoctorFinding, N04, N05, O01, S02, S03,
+    S04, T01, T02, T03,
 };
 use super::failed_connection::{FailedServer, NOISE, NOISE_MEND, PROCESS_STEPS, URL_STEPS, explain};
 use super::sign_in::{self, RefusedRequest};
-use super::{executable, filters, launcher, leftovers, package};
+use super::{endpoint_search, executable, filters, launcher, leftovers, package};
 use crate::args::DoctorArgs;
+use crate::commands::file_replace::read_text;
 use crate::exit::CliError;
 use crate::known_servers::{known_tool_names, open_pins};
-use crate::mistake_text::named_commands;
-use crate::output::printable;
+use crate::output::{printable, shell_word};
 use crate::paths;
 use crate::program_sources::program_source;
 use crate::shown_commands::shown_command;
 use crate::target::{ServerTarget, entry_target, probe, url_target};
+use crate::tool_list::{REPEATED, read_tools};
 
 /// Maximum length of the name of a tool with the name of its server: the shortest limit of known applications.
 const MAX_NAME: usize = 64;
@@ -40,16 +42,21 @@ const EXTRA_TIME: Duration = Duration::from_secs(60);
 pub(super) fn rejected(server: &RejectedServer) -> DoctorChain {
     let mut chain = DoctorChain::new(&*server.name);
     let text = server.errors.full_text().replace('\n', "; ");
-    let mut finding = DoctorFinding::new("the entry cannot be used").why(text.clone());
-    let commands: Vec<String> = named_commands(&text).iter().map(|command| format!("`{command}`")).collect();
-    finding.mend = Some(match text.contains("not set") {
-        false if !commands.is_empty() => {
-            format!("{}; a running host notices it and starts the server", commands.join(", "))
+    let finding = DoctorFinding::new("the entry cannot be used").why(text);
+    let file = crate::paths::display_path(server.source.file());
+    let mend = server.errors.iter().find_map(|error| match error {
+        ConfigError::Secret { name, why: None, .. } => Some(format!("hospes secret set {}", shell_word(name))),
+        ConfigError::Unset { variable, .. } => {
+            let secret = format!("{}.{variable}", server.name);
+            Some(format!(
+                "hospes secret set {}, and write ${{secret:{secret}}} for the variable in {file}; or: export {variable}=VALUE",
+                shell_word(&secret)
+            ))
         }
-        true => "set the variable, or store the value: `hospes secret set NAME`, and write ${secret:NAME}"
-            .to_owned(),
-        false => format!("correct the entry in {}", crate::paths::display_path(server.source.file())),
+        ConfigError::Input { variable, .. } => Some(format!("export {variable}=VALUE")),
+        _ => None,
     });
+    let finding = finding.mend(mend.unwrap_or_else(|| format!("correct the entry in {file}")));
     chain.fail(&C01, finding, &[&C02]);
     chain
 }
@@ -72,6 +79,10 @@ pub(super) async fn running(
     chain.ok(&S04, status.revision.as_deref().unwrap_or_default());
     chain.ok(&T01, many_tools(status.tools));
     for warning in &status.warnings {
+        if let Some(line) = warning.strip_prefix(NOISE_WARNING) {
+            chain.warn(&S02, noise_finding(line.trim_start_matches([':', ' '])));
+            continue;
+        }
         // A server whose definitions wait for a decision is as well as it can be until then.
         let command = if warning.contains("accept") { "hospes pins show" } else { "hospes logs" };
         chain.warn(&T01, DoctorFinding::new(warning.as_str()).mend(format!("{command} {}", status.name)));
@@ -195,8 +206,13 @@ async fn check_steps(
 /// Checks the working folder, the program and the launcher of a process. Returns false if it cannot be started.
 async fn files(server: &ServerConfig, stdio: &StdioTransport, chain: &mut DoctorChain) -> bool {
     if let Some(folder) = stdio.cwd.as_ref().filter(|folder| !folder.is_dir()) {
-        let finding = DoctorFinding::new(format!("the working folder {} does not exist", folder.display()))
-            .mend(format!("mkdir -p {}, or correct `cwd`", folder.display()));
+        let what = format!("the working folder {} does not exist", folder.display());
+        let finding = match dead_link(folder) {
+            Some(target) => DoctorFinding::new(what)
+                .why(format!("it is a link to {}, which does not exist", target.display()))
+                .mend(format!("mkdir -p {}, or correct `cwd`", target.display())),
+            None => DoctorFinding::new(what).mend(format!("mkdir -p {}, or correct `cwd`", folder.display())),
+        };
         chain.fail(&C05, finding, &PROCESS_STEPS);
         return false;
     }
@@ -248,6 +264,13 @@ fn program(command: &str, path: Option<&OsStr>, cwd: &Path, chain: &mut DoctorCh
                     let unknown = "install it, or write the absolute path of the program";
                     (&C02, source.unwrap_or(unknown).to_owned())
                 }
+                ProgramNotFound::DeadLink { target, .. } => (
+                    &C02,
+                    format!(
+                        "install the server again, so that {} exists; or correct `command` of the entry",
+                        target.display()
+                    ),
+                ),
                 ProgramNotFound::Url => (&C02, "write `url = \"…\"` in place of `command`".to_owned()),
                 ProgramNotFound::Words(_) => (&C02, "write the words after the program in `args`".to_owned()),
                 _ => (&C02, "correct the path of the program in `command` of the entry".to_owned()),
@@ -318,7 +341,13 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
         Err(Ok(error)) => {
             let server =
                 FailedServer { name: &chain.target, url: url.as_deref(), command: command.as_deref() };
-            let (code, finding) = explain(&error, server);
+            let (mut code, mut finding) = explain(&error, server);
+            if let Some(url) = url.as_deref().filter(|_| endpoint_search::may_help(code, &error))
+                && let Some(found) = endpoint_search::find(url).await
+            {
+                let entry = filtered.map(|(server, _)| server);
+                (code, finding) = (&N05, endpoint_search::finding(&found, finding, entry));
+            }
             // The steps before have passed.
             let (mut before, mut later) = (Vec::new(), Vec::new());
             let mut is_reached = true;
@@ -337,13 +366,28 @@ async fn connect(target: ServerTarget, args: &DoctorArgs, check: ConnectCheck<'_
             }
             match &url {
                 Some(url) if code.code == O01.code => {
-                    sign_in::explain(RefusedRequest { error: &error, url, has_header }, chain).await;
+                    let secret = filtered.and_then(|(server, _)| header_secret(server));
+                    let refused =
+                        RefusedRequest { error: &error, url, has_header, secret: secret.as_deref() };
+                    sign_in::explain(refused, chain).await;
                 }
                 _ => chain.fail(code, finding, &later),
             }
         }
         Err(Err(error)) => refused(&error, chain),
     }
+}
+
+/// Returns the name of the secret in the header `Authorization` of an entry.
+fn header_secret(server: &ServerConfig) -> Option<String> {
+    // With the references in place of their values.
+    let file = server.source.file();
+    let loader = ConfigLoader::new().allow_unset(true).keep_going(true).keep_references(true);
+    let written = loader.parse(file, &read_text(file).ok()?).ok()?;
+    let ServerTransport::Http(http) = &written.server(&server.name)?.transport else { return None };
+    let (_, value) = http.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
+    let (_, rest) = value.reveal().split_once("${secret:")?;
+    rest.split_once('}').map(|(name, _)| name.to_owned())
 }
 
 /// Compares the tools with the definitions that were accepted, if a host has seen the server.
@@ -415,23 +459,6 @@ async fn tools(client: &Client, chain: &mut DoctorChain) -> Option<Vec<Tool>> {
     }
 }
 
-/// Reads the list of tools: those that are valid, and a sentence for each of the others.
-async fn read_tools(client: &Client) -> Result<(Vec<Tool>, Vec<String>), CallError> {
-    let mut list = client.tools();
-    let (mut tools, mut invalid) = (Vec::new(), Vec::new());
-    while let Some(tool) = list.next().await {
-        let tool = tool?;
-        // The host leaves it out, too.
-        match tool.input_schema.is_object() {
-            true => tools.push(tool),
-            false => invalid.push(format!("`{}` was left out: its inputSchema is not an object", tool.name)),
-        }
-    }
-    let mut unreadable = list.unreadable().to_vec();
-    unreadable.extend(invalid);
-    Ok((tools, unreadable))
-}
-
 /// Returns the finding about invalid tools, which are left out of the list.
 fn invalid_tools(valid: usize, unreadable: &[String]) -> Option<DoctorFinding> {
     const NAMED: usize = 5;
@@ -440,8 +467,16 @@ fn invalid_tools(valid: usize, unreadable: &[String]) -> Option<DoctorFinding> {
     if unreadable.len() > NAMED {
         why.push(format!("{} more", unreadable.len() - NAMED));
     }
-    let what = match (valid, unreadable.len()) {
-        (_, 0) => return None,
+    let repeated = unreadable.iter().filter(|fault| fault.ends_with(REPEATED)).count();
+    let what = match (valid, unreadable.len() - repeated) {
+        (_, 0) if repeated == 0 => return None,
+        (_, 0) => format!(
+            "the list has {} more than once",
+            match repeated {
+                1 => "1 tool".to_owned(),
+                count => format!("{count} tools"),
+            }
+        ),
         (0, _) => "no tool of the list can be used".to_owned(),
         (valid, invalid) => format!("{} can be used, and {invalid} cannot", many_tools(valid)),
     };

@@ -7,6 +7,7 @@ use hospes_auth::metadata::{
     AuthorizationServerMetadata, ProtectedResourceMetadata, resource_metadata_urls, server_metadata_urls,
 };
 use hospes_auth::{Challenge, Issuer, UnixClock};
+use hospes_host::accounts::token_hint;
 use hospes_oauth::StoredTokens;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
@@ -29,6 +30,16 @@ pub(super) struct RefusedRequest<'a> {
     pub(super) url: &'a str,
     /// True if the entry has a token in its headers.
     pub(super) has_header: bool,
+    /// Secret of which the token in the headers is made.
+    pub(super) secret: Option<&'a str>,
+}
+
+/// Returns what replaces the token in the headers of an entry.
+fn replace_token(server: &str, secret: Option<&str>) -> String {
+    match secret {
+        Some(secret) => format!("hospes secret set {}", shell_word(secret)),
+        None => format!("replace the token in the entry by a secret: {}", token_hint(server)),
+    }
 }
 
 /// Reports an expired token that cannot be renewed. Returns false if there is one.
@@ -62,7 +73,7 @@ fn expired_ago(tokens: &StoredTokens) -> Option<u64> {
 
 /// Explains why a server refused a request with 401 or 403.
 pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain) {
-    let RefusedRequest { error, url, has_header } = refused;
+    let RefusedRequest { error, url, has_header, secret } = refused;
     let name = chain.target.clone();
     let challenge = error.challenge.as_deref().and_then(|line| {
         let challenges = Challenge::parse(line);
@@ -91,7 +102,7 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
                 .why(said("error_description").unwrap_or_else(|| error.what.clone())),
         };
         let mend = match has_header {
-            true => "replace the token in `headers` of the entry: hospes secret set NAME".to_owned(),
+            true => replace_token(&name, secret),
             false => shown_command("auth login", &name),
         };
         return chain.fail(&O03, finding.mend(mend), &LATER);
@@ -100,10 +111,13 @@ pub(super) async fn explain(refused: RefusedRequest<'_>, chain: &mut DoctorChain
     let Some(resource) = resource(challenge.as_ref(), &endpoint).await else {
         let finding = DoctorFinding::new("the server asks for a token, and does not say where to get one")
             .why("its answer 401 names no metadata, and there are none at the well-known URLs")
-            .mend(format!(
-                "hospes secret set TOKEN, and in the entry: headers = {{ Authorization = \"Bearer ${{secret:TOKEN}}\" }}{}",
-                if name.contains("://") { "; or: --header" } else { "" }
-            ));
+            .mend(match name.contains("://") {
+                true => format!(
+                    "add it with a token of yours, as `Bearer TOKEN` in a file: hospes add --header Authorization=@FILE {}",
+                    shell_word(&name)
+                ),
+                false => token_hint(&name),
+            });
         return chain.fail(&O01, finding, &LATER);
     };
     if let Err(finding) = issuer(&resource, &endpoint, &name).await {

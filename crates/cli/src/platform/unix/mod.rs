@@ -64,7 +64,12 @@ pub(crate) fn replacement_problem(file: &Path) -> Option<&'static str> {
     if about.nlink() > 1 {
         return Some("has several hard links, which a new file would separate");
     }
-    (about.uid() != rustix::process::geteuid().as_raw()).then_some("belongs to another user")
+    is_of_other_user(file).then_some("belongs to another user")
+}
+
+/// Returns true if a file or folder belongs to another user.
+pub(crate) fn is_of_other_user(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|about| about.uid() != rustix::process::geteuid().as_raw())
 }
 
 /// Returns the free space for this user where a folder is.

@@ -45,6 +45,11 @@ pub(crate) fn replacement_problem(_: &Path) -> Option<&'static str> {
     None
 }
 
+/// Returns true if a file or folder belongs to another user. Not known here.
+pub(crate) fn is_of_other_user(_: &Path) -> bool {
+    false
+}
+
 /// Returns the free space where a folder is. Not known here.
 pub(crate) fn free_space(_: &Path) -> Option<FreeSpace> {
     None
