@@ -206,7 +206,8 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
-    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, effects, output).await? {
+    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, effects, output).await?
+    {
         builder = builder.guard(guard);
     }
     // Also if no server is pinned yet: one may be added while the host runs.

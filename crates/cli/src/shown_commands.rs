@@ -53,7 +53,8 @@ mod tests {
         COMMANDS.iter().any(|command| {
             let shown = format!("hospes {command} ");
             line.split(&shown).skip(1).any(|rest| {
-                let words = rest.split(' ').skip_while(|word| word.starts_with("--"));
+                // What follows may be the value of an option.
+                let words = rest.split(' ').skip_while(|word| matches!(*word, "--all" | "--rollback"));
                 words.take(1).any(|word| word.starts_with('{'))
             })
         })
@@ -67,7 +68,9 @@ mod tests {
         let mut files = Vec::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
         let mut wrong = Vec::new();
-        for file in files.iter().filter(|file| !file.ends_with("shown_commands.rs")) {
+        for file in
+            files.iter().filter(|file| !file.ends_with("shown_commands.rs") && !file.ends_with("tests.rs"))
+        {
             let text = fs::read_to_string(file).unwrap();
             let lines = text.lines().enumerate().filter(|(_, line)| is_unquoted(line));
             wrong.extend(lines.map(|(at, line)| format!("{}:{}: {line}", file.display(), at + 1)));

@@ -422,10 +422,16 @@ fn the_row_of_a_missing_secret_has_the_reason_and_the_command() {
     let mut state = state(&data);
     let rows = screen(&data, &state, (80, 24), PLAIN);
     let row = row(&rows, "✗ gh");
-    assert!(row.contains("not started: the secret `gh` is not stored") && row.contains("hospes secret set gh"), "{row}");
+    assert!(
+        row.contains("not started: the secret `gh` is not stored") && row.contains("hospes secret set gh"),
+        "{row}"
+    );
     press(&mut state, &data, "↓↓↓↓d");
     let text = screen(&data, &state, (80, 24), PLAIN).join("\n");
-    assert!(text.contains("hint        `hospes secret set gh`") && !text.contains("correct the entry"), "{text}");
+    assert!(
+        text.contains("hint        `hospes secret set gh`") && !text.contains("correct the entry"),
+        "{text}"
+    );
 }
 
 /// A connected server of which nothing can be called had the sign of one that is ready.
@@ -570,7 +576,7 @@ fn servers_get_the_room_that_calls_do_not_need_and_hidden_ones_are_named() {
     let rows = screen(&data, &state, (80, 24), PLAIN);
     assert!(row(&rows, "↓").contains("more: 1 failed, 1 not started"), "{}", rows.join("\n"));
     assert!(!rows.join("").contains('↑'), "{}", rows.join("\n"));
-    press(&mut state, &data, &"↓".repeat(20));
+    press(&mut state, &data, &"↓".repeat(16));
     let rows = screen(&data, &state, (80, 24), PLAIN);
     let (above, below) = (row(&rows, "↑ ").to_owned(), row(&rows, "↓ ").to_owned());
     let shown = rows.iter().filter(|row| row.contains("server-")).count();
@@ -579,14 +585,15 @@ fn servers_get_the_room_that_calls_do_not_need_and_hidden_ones_are_named() {
         digits.take_while(char::is_ascii_digit).collect::<String>().parse::<usize>().unwrap()
     };
     assert_eq!(number(&above) + shown + number(&below), 33, "{}", rows.join("\n"));
-    press(&mut state, &data, &"↓".repeat(20));
+    press(&mut state, &data, &"↓".repeat(30));
     let rows = screen(&data, &state, (80, 24), PLAIN);
     assert!(row(&rows, "▌").contains("old") && !rows.join("").contains("↓ "), "{}", rows.join("\n"));
 }
 
 #[test]
 fn the_overview_of_the_keys_is_whole_at_80_columns() {
-    let data = data();
+    let mut data = data();
+    data.waiting.clear();
     let state = LiveState { view: LiveView::Keys, ..state(&data) };
     let rows = screen(&data, &state, (80, 24), PLAIN);
     let words = rows.join("\n").split_whitespace().collect::<Vec<_>>().join(" ");

@@ -291,7 +291,10 @@ fn a_mistake_in_a_followed_file_is_in_the_status_until_it_is_corrected() {
         last[0]["problem"].is_string()
     });
     assert!(last[0]["file"].as_str().unwrap().ends_with("policy.toml"), "{last}");
-    assert!(last[0]["since"].is_string() && last[0]["problem"].as_str().unwrap().contains("perhaps"), "{last}");
+    assert!(
+        last[0]["since"].is_string() && last[0]["problem"].as_str().unwrap().contains("perhaps"),
+        "{last}"
+    );
     let shown = host.house.run(&["status"]).stdout;
     assert!(shown.contains("policy.toml has had a mistake since"), "{shown}");
     host.house.write("config/hospes/policy.toml", "[[rule]]\ndecide = 'allow'\n");
@@ -301,7 +304,8 @@ fn a_mistake_in_a_followed_file_is_in_the_status_until_it_is_corrected() {
     eventually("the configuration has a mistake", || problems()[0]["problem"].is_string());
     // An entry whose server goes on is not one that was not started.
     host.write(&[("one", json!({ "command": 7 }))]);
-    let goes_on = |problem: &Value| problem.as_str().is_some_and(|text| text.contains("`one` goes on as it was"));
+    let goes_on =
+        |problem: &Value| problem.as_str().is_some_and(|text| text.contains("`one` goes on as it was"));
     host.write(&[("one", json!({ "command": 7 })), ("two", house.server("two", &["greet"], ""))]);
     eventually("the entry has a mistake", || goes_on(&problems()[0]["problem"]));
     assert_eq!(status(&host.house)["leftOut"], Value::Null);

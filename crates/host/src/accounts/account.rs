@@ -242,7 +242,8 @@ impl UpstreamAccount {
     /// Returns the remedy for an account that everybody shares. A sign-in is named only where one is possible.
     fn shared_hint(&self, cause: Option<&FlowError>) -> Option<String> {
         let profile = self.profile.as_ref().map(|profile| format!(" --profile {profile}"));
-        let login = format!("hospes auth login {}{}", self.server, profile.unwrap_or_default());
+        let server = shell_word(&visible_line(&self.server));
+        let login = format!("hospes auth login {server}{}", profile.unwrap_or_default());
         match cause {
             Some(FlowError::NoMetadata) => {
                 Some(format!("it offers no sign-in: {}", token_hint(&self.server)))

@@ -7,7 +7,9 @@ use hospes_store::AuditLog;
 use tokio::task::JoinHandle;
 
 use crate::config::{PinMode, ServerConfig};
-use crate::pins::{DefaultPinMode, PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change};
+use crate::pins::{
+    DefaultPinMode, PinManager, PinMember, PinMembers, PinStore, PinningConfig, reload_on_change,
+};
 use crate::server::UpstreamEpoch;
 
 /// The store of the pins, and what is pinned of each server.

@@ -58,7 +58,11 @@ pub(crate) struct PinGate {
 impl PinGate {
     /// Creates the gate of a server. `None` if it is not pinned, and for built-in servers, which are trusted like the
     /// program.
-    pub(crate) fn of(config: &ServerConfig, mode: &DefaultPinMode, book: &Arc<PinStore>) -> Option<Arc<Self>> {
+    pub(crate) fn of(
+        config: &ServerConfig,
+        mode: &DefaultPinMode,
+        book: &Arc<PinStore>,
+    ) -> Option<Arc<Self>> {
         trust_mode(config.pins.unwrap_or(mode.current()))?;
         if matches!(config.transport, ServerTransport::Builtin(_)) {
             return None;
@@ -95,7 +99,8 @@ impl PinGate {
         let known = self.book.store.server(&self.server, found.target).await;
         let mut known = known.map_err(|error| self.unreadable(&error))?;
         let is_accepted = known.as_ref().is_some_and(|known| known.state == ServerPinState::Accepted);
-        let has_moved = self.mode_now() == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
+        let has_moved =
+            self.mode_now() == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
         self.has_moved.store(has_moved, Ordering::Relaxed);
         let trust = self.trust_now();
         if known.as_ref().is_some_and(|known| known.fingerprint != found || !known.is_current) {
