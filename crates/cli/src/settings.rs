@@ -16,6 +16,7 @@ use hospes_sandbox::SandboxHelper;
 use crate::args::{ConfigFileArgs, HostOptions};
 use crate::enforcement::{PolicyEffects, RecordSettings, default_pin_mode};
 use crate::exit::{CliError, CliResult, error_chain};
+use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths, printed_secrets, secrets};
 
@@ -140,12 +141,10 @@ pub(crate) async fn build_host(
         output.warn(warning);
     }
     for rejected in &config.rejected {
-        let mistakes: Vec<String> = rejected.errors.iter().map(|error| error_chain(error)).collect();
-        output.warn(format_args!(
-            "the server `{}` is left out (with --strict none is started): {}",
-            rejected.name,
-            mistakes.join("; ")
-        ));
+        // The mistake first, for a screen with little room.
+        let mistakes: Vec<String> =
+            rejected.errors.iter().map(|error| mistakes_first(&error_chain(error))).collect();
+        output.warn(format_args!("the server `{}` is left out: {}", rejected.name, mistakes.join("; ")));
     }
     let mut settings = HostSettings::default();
     settings.helper = launch_helper();

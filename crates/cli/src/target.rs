@@ -14,9 +14,10 @@ use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};
 use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::output::{CliOutput, shell_word};
+use crate::output::CliOutput;
 use crate::program_sources::downloader;
 use crate::settings::{check_folders, launch_helper, load};
+use crate::shown_commands::shown_command;
 use crate::{builtins, output, printed_secrets, profiles, prompt};
 
 /// Hint for servers that require sign-in.
@@ -80,7 +81,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
     if let Some(rejected) = loaded.config.rejected.iter().find(|rejected| rejected.name == word) {
         let mistakes = rejected.errors.full_text().replace('\n', "; ");
         return Err(CliError::usage(format!("the entry of the server `{word}` has mistakes: {mistakes}"))
-            .hint(format!("`hospes doctor {}` says what mends it", shell_word(word))));
+            .hint(format!("`{}` says what mends it", shown_command("doctor", word))));
     }
     if builtins::names().any(|name| name == word) {
         return found(apply_flags(builtin(word, builtins::default_arguments(word))?, reach)?);

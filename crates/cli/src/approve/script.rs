@@ -90,11 +90,8 @@ pub(super) async fn decide(decided: &ScriptedDecision, output: CliOutput) -> Cli
     let answer: Result<RawJson, ClientError> =
         console.post(&format!("approvals/{id}"), &decided.decision).await;
     let answer = answer.map_err(|error| match error {
-        // Only a person at a terminal can make one, so that naming the command gives nothing away.
-        ClientError::Refused { code, message } if code == "not-a-decider" && deciders::token().is_none() => {
-            let way = "a program needs a token: create one at your terminal with `hospes approve --make-token NAME`";
-            CliError::usage(message).hint(format!("{way}, and pass it in {}", deciders::TOKEN_VARIABLE))
-        }
+        // A model may read it through the program that it runs, so no way round is named.
+        ClientError::Refused { code, message } if code == "not-a-decider" => CliError::usage(message),
         error => failed(&error),
     })?;
     if output.json {

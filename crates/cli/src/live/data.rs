@@ -162,7 +162,7 @@ impl LeftOutServer {
     /// Returns the command that mends it: the one that its mistake names, or the one that explains it.
     pub(crate) fn mend(&self) -> Option<String> {
         let named = || named_commands(&self.reason).into_iter().next();
-        (!self.is_disabled()).then(|| named().unwrap_or_else(|| format!("hospes doctor {}", self.name)))
+        (!self.is_disabled()).then(|| named().unwrap_or_else(|| shown_command("doctor", &self.name)))
     }
 }
 

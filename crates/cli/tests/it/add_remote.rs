@@ -276,7 +276,8 @@ fn a_remote_server_of_a_registry_gets_its_secret_header() {
     };
     let missing = add(&[]);
     assert!(missing.code == Some(1) && missing.stderr.contains("--secret token=@FILE"), "{missing:?}");
-    let shown = add(&["--dry-run"]);
+    let mut shown = house.command_at(&registry, &["add", "--dry-run", NAME]);
+    let shown = Ran::of(shown.stdin(Stdio::null()).output().unwrap());
     assert!(shown.code == Some(0) && shown.stderr.contains("It would ask for token."), "{shown:?}");
     let added = add(&["--secret", &format!("token=@{file}")]);
     assert_eq!(added.code, Some(0), "{added:?}");

@@ -52,6 +52,7 @@ fn a_launcher_gets_the_settings_of_its_packages_and_others_do_not() {
     let other = house.read("seen.other");
     assert!(other.contains("PATH=") && !other.contains("npm_config") && !other.contains("proxy"), "{other}");
     // The file of npm names the mirror, too.
+    std::fs::create_dir_all(house.path("home")).unwrap();
     house.write("home/.npmrc", &format!("//127.0.0.1/:_authToken=s3cret\nregistry={url}/\n"));
     let found = run(&[]);
     assert_eq!(check(&found, "npx", "C06")["what"], "", "{found:#}");

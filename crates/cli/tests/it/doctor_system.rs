@@ -168,7 +168,7 @@ fn faults_of_authorization_are_told_apart() {
     assert_found(&found, "closed", "O02", "fault", "register", "--client-id");
     assert_found(&found, "nowhere", "O02", "fault", "no metadata", "report it");
     assert_found(&found, "expired", "O03", "fault", "The token expired", "hospes secret set");
-    assert_found(&found, "scope", "O03", "fault", "files:write", "--scope 'files:write'");
+    assert_found(&found, "scope", "O03", "fault", "files:write", "--scope files:write");
     assert!(!ran.stdout.contains("a-token-of-the-entry"), "{ran:?}");
 }
 

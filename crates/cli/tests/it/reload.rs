@@ -262,7 +262,7 @@ fn a_server_starts_once_its_secret_is_stored() {
     let shown = host.house.run(&["status"]).stdout;
     assert!(shown.contains("✗ needing") && shown.contains("not started"), "{shown}");
     let doctor = host.house.run(&["doctor", "needing", "--config", &host.config]);
-    assert!(doctor.stdout.contains("`hospes secret set needed.token`; a running host"), "{doctor:?}");
+    assert!(doctor.stdout.contains("mend  hospes secret set needed.token\n"), "{doctor:?}");
     assert!(!doctor.stdout.contains("correct the entry"), "{doctor:?}");
     let mut set = host.house.command(&["secret", "set", "needed.token"]);
     let mut child = set.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

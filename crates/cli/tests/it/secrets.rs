@@ -15,6 +15,10 @@ use support::{House, Ran, Running, eventually, text};
 /// In the clear in everything that the site gives away.
 const MARK: &str = "s3cret";
 
+/// Filter of the log with the details of libraries, which are capped unless they are named.
+const EVERYTHING: &str =
+    "trace,h2=trace,hyper=trace,hyper_util=trace,reqwest=trace,rustls=trace,tokio_util=trace";
+
 struct Eavesdropper {
     house: House,
     heard: Vec<String>,
@@ -24,7 +28,7 @@ impl Eavesdropper {
     /// Runs a command with all logs, and notes what it says.
     fn run(&mut self, args: &[&str], environment: &[(&str, &str)]) -> Ran {
         let mut command: Command = self.house.command(args);
-        command.env("HOSPES_LOG", "trace").envs(environment.iter().copied());
+        command.env("HOSPES_LOG", EVERYTHING).envs(environment.iter().copied());
         let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
         self.note(args, &ran);
         ran
@@ -32,7 +36,7 @@ impl Eavesdropper {
 
     /// Signs in with a browser in which a person agrees, and keeps the output.
     fn login(&mut self, args: &[&str], environment: &[(&str, &str)]) -> Ran {
-        let log = [("HOSPES_LOG", "trace")];
+        let log = [("HOSPES_LOG", EVERYTHING)];
         let ran = signed_in(&self.house, args, &[&log[..], environment].concat());
         self.note(args, &ran);
         ran
@@ -139,7 +143,7 @@ fn nothing_secret_is_said_while_people_sign_in() {
     // A host that uses what was left.
     let config = ear.house.write("hospes.toml", &format!("[servers.site]\nurl = \"{url}\"\n"));
     let mut up = ear.house.command(&["up", "--config", &text(&config), "--listen", "127.0.0.1:0"]);
-    up.env("HOSPES_LOG", "trace");
+    up.env("HOSPES_LOG", EVERYTHING);
     let host = Running::start(up);
     let mut said = Vec::new();
     let endpoint = loop {

@@ -115,7 +115,8 @@ impl FindServer {
                 server.authorization_endpoint.as_deref().and_then(|endpoint| Url::parse(endpoint).ok());
             return self.found(facts, server, false);
         }
-        Err(FlowError::NoServerMetadata(self.issuer))
+        // Nobody has named this issuer: it was assumed.
+        Err(if self.legacy { FlowError::NoMetadata } else { FlowError::NoServerMetadata(self.issuer) })
     }
 
     fn found(

@@ -9,8 +9,9 @@ use url::Url;
 
 use super::check::{DoctorCode, DoctorFinding, N03, N05};
 use super::failed_connection::is_page;
-use crate::output::{printable, shell_word};
+use crate::output::printable;
 use crate::paths::display_path;
+use crate::shown_commands::shown_command;
 
 /// Usual paths of endpoints.
 const USUAL_PATHS: [&str; 2] = ["/mcp", "/sse"];
@@ -76,7 +77,7 @@ pub(super) fn finding(found: &Url, failed: DoctorFinding, entry: Option<&ServerC
     let DoctorFinding { what, why, .. } = failed;
     let why = why.map_or_else(|| what.clone(), |why| format!("{what}: {why}"));
     let mend = match entry {
-        None => format!("hospes doctor {}", shell_word(&shown)),
+        None => shown_command("doctor", &shown),
         Some(server) => {
             let file = display_path(server.source.file());
             let place = match server.source.line() {

@@ -83,7 +83,7 @@ pub(super) fn explain(
         "S03" => finding.mend = Some(silence_remedy(error, server)),
         "N01" => {
             let mend = "correct the name in `url`; or connect the network, or the VPN that it needs";
-            finding.mend = Some(format!("{mend}. Then: hospes doctor {}", shell_word(server.name)));
+            finding.mend = Some(format!("{mend}. Then: {}", shown_command("doctor", server.name)));
         }
         "N02" => explain_unreachable(&mut finding, server),
         "N03" if wants_proxy_password(error) => explain_proxy_password(&mut finding, server),
@@ -241,20 +241,18 @@ fn explain_proxy_password(finding: &mut DoctorFinding, server: FailedServer<'_>)
 
 /// Explains that no connection could be opened.
 fn explain_unreachable(finding: &mut DoctorFinding, server: FailedServer<'_>) {
-    let (address, name) = (server.address(), shell_word(server.name));
+    let (address, again) = (server.address(), shown_command("doctor", server.name));
     let said = finding.what.to_ascii_lowercase();
     let (what, mend) = if said.contains("refused") {
         (
             format!("nothing accepts connections at {address}"),
-            format!(
-                "start the server, or correct the port in `url` of the entry. Then: hospes doctor {name}"
-            ),
+            format!("start the server, or correct the port in `url` of the entry. Then: {again}"),
         )
     } else {
         (
             format!("{address} cannot be reached"),
             format!(
-                "connect the network, or the VPN that it needs; or correct `url` of the entry. Then: hospes doctor {name}"
+                "connect the network, or the VPN that it needs; or correct `url` of the entry. Then: {again}"
             ),
         )
     };

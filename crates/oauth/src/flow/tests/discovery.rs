@@ -256,7 +256,7 @@ fn the_older_way_can_be_closed() {
     let probed = ["https://m/.well-known/oauth-protected-resource/mcp", ROOT];
     assert!(denied.visited.is_empty() && denied.urls() == probed, "{:?}", denied.urls());
     let mut only = older().settings(|settings| settings.legacy_discovery = LegacyDiscovery::MetadataOnly);
-    assert!(matches!(only.play(), Err(FlowError::NoServerMetadata(_))));
+    assert_eq!(only.play().unwrap_err(), FlowError::NoMetadata, "nobody has named the issuer");
     assert!(only.visited.is_empty() && !only.urls().contains(&"https://m/register"));
 }
 
