@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use hospes_sql::DatabaseError;
+
 use crate::audit::TamperEvidence;
 use crate::hex::KEY_BYTES;
 
@@ -93,15 +95,30 @@ pub enum StoreError {
     /// The settings of the database are not valid.
     #[cfg(feature = "postgres")]
     #[error(transparent)]
-    Settings(#[from] crate::sql::postgres::PostgresSettingsError),
+    Settings(#[from] hospes_sql::PostgresSettingsError),
     /// The writer thread has ended.
     #[error("the audit writer has stopped; see the log for the reason")]
     Closed,
 }
 
-#[cfg(feature = "postgres")]
-impl StoreError {
-    pub(crate) fn from_postgres(error: &crate::sql::SqlError) -> Self {
-        Self::Rejected(error.to_string())
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Sqlite { file, source } => Self::Database { file, source },
+            DatabaseError::Contents { file, found } => Self::Contents { file, found },
+            DatabaseError::NewerFile(file) => Self::Newer(file),
+            DatabaseError::Damaged { file, found } => Self::Damaged { file, found },
+            DatabaseError::File { file, source } => Self::File { file, source },
+            #[cfg(feature = "postgres")]
+            DatabaseError::Unavailable { reason, is_unknown } => Self::Unavailable { reason, is_unknown },
+            #[cfg(feature = "postgres")]
+            DatabaseError::Rejected(reason) => Self::Rejected(reason),
+            #[cfg(feature = "postgres")]
+            DatabaseError::NewerDatabase => Self::NewerDatabase,
+            #[cfg(feature = "postgres")]
+            DatabaseError::Settings(error) => Self::Settings(error),
+            // The error is non-exhaustive; the last one of today is a thread that has ended.
+            _ => Self::Closed,
+        }
     }
 }

@@ -10,7 +10,6 @@ use aws_lc_rs::{hkdf, hmac, rand};
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-use crate::file::is_private;
 use crate::hex::{KEY_BYTES, from_hex, to_hex};
 
 /// Length of a nonce, in bytes. It precedes the encrypted data.
@@ -98,6 +97,11 @@ pub(crate) fn derive_key(whose: &str, key: &[u8; KEY_BYTES], purpose: &str) -> Z
         .and_then(|okm| okm.fill(&mut *derived))
         .expect("HKDF can output one hash length");
     derived
+}
+
+/// Returns true if it is a file, not a link, that only its owner can read or write.
+pub(crate) fn is_private(file: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(file)?.is_file() && !hospes_fs::is_open_to_others(file)?)
 }
 
 /// Reads the key from this file. A missing file is created if `may_make` is set.

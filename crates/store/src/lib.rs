@@ -30,16 +30,13 @@
 //! |---|---|
 //! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
 //! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
-//! | `sql` | transactions in SQL that do not depend on the engine |
 //! | `key`, `hex` | keys in files of their own; hexadecimal text of keys and hashes |
-//! | `file`, `error` | opening SQLite files; [`StoreError`] |
+//! | `error` | [`StoreError`] |
 
 mod audit;
 mod error;
-mod file;
 mod hex;
 mod key;
-mod sql;
 mod state;
 
 pub use audit::{
@@ -49,5 +46,5 @@ pub use audit::{
 };
 pub use error::StoreError;
 #[cfg(feature = "postgres")]
-pub use sql::postgres::{PostgresSettings, PostgresSettingsError};
+pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
 pub use state::{StateStore, approvals, budgets, grants, pins, tasks};

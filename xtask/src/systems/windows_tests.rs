@@ -14,7 +14,7 @@ use crate::process::{self, FinishedProcess};
 use crate::report::{self, PartOutcome, say};
 
 /// Crates whose unit tests run there. The tests of `hospes-macros` belong to the compiler, which runs on this system.
-const PACKAGES: [&str; 21] = [
+const PACKAGES: [&str; 22] = [
     "hospes",
     "hospes-auth",
     "hospes-bundle",
@@ -34,6 +34,7 @@ const PACKAGES: [&str; 21] = [
     "hospes-registry",
     "hospes-sandbox",
     "hospes-servers",
+    "hospes-sql",
     "hospes-store",
     "hospes-testkit",
 ];

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use hospes_sql::sqlite;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -29,7 +30,6 @@ use serde::{Serialize, Serializer};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::StoreError;
-use crate::file;
 use crate::hex::{KEY_BYTES, to_hex};
 use crate::key::AuditKeys;
 use block::NewEntry;
@@ -102,11 +102,11 @@ impl AuditLog {
     pub fn open(file: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
         let database = |source| StoreError::Database { file: file.clone(), source: Arc::new(source) };
-        let connection = file::open(&file, &chain::MIGRATIONS)?;
+        let connection = sqlite::open(&file, &chain::MIGRATIONS)?;
         let begun = chain::has_begun(&connection).map_err(database)?;
         // An existing log needs its own key: with a new one every entry would look forged.
         let keys = Arc::new(AuditKeys::open(key.as_ref(), !begun)?);
-        let reader = Mutex::new(file::open(&file, &chain::MIGRATIONS)?);
+        let reader = Mutex::new(sqlite::open(&file, &chain::MIGRATIONS)?);
         let failing = Arc::new(AtomicBool::new(false));
         let (jobs, waiting) = mpsc::channel(DEFAULT_QUEUE_CAPACITY);
         let flush = Arc::new(FlushSignal::default());
@@ -139,7 +139,8 @@ impl AuditLog {
     /// # Errors
     /// If the file cannot be read, is damaged, or has a newer version.
     pub fn examine(file: impl AsRef<Path>) -> Result<(), StoreError> {
-        file::examine(file.as_ref(), chain::MIGRATIONS.len()).map(drop)
+        sqlite::examine(file.as_ref(), chain::MIGRATIONS.len())?;
+        Ok(())
     }
 
     /// Records an entry and waits until it is on disk.

@@ -447,7 +447,7 @@ async fn entries_that_are_written_together_are_one_block() {
 async fn a_log_with_a_row_for_each_entry_becomes_one_with_blocks() {
     let place = files();
     let keys = AuditKeys::open(&place.key, true).unwrap();
-    let connection = file::open(&place.file, &chain::MIGRATIONS[..1]).unwrap();
+    let connection = sqlite::open(&place.file, &chain::MIGRATIONS[..1]).unwrap();
     let mut here = AuditPosition { seq: 0, bound: [0; 32] };
     let seal = |which: &str, at: AuditPosition| {
         let sealed = keys.bind(&[b"end", which.as_bytes(), &at.seq.to_be_bytes(), &at.bound]);

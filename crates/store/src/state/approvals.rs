@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::store::StatePart;
 use crate::error::StoreError;
 use crate::key::SealCipher;
-use crate::sql::{SqlError, sql_values};
+use hospes_sql::{SqlError, sql_values};
 
 /// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const SQLITE: &[&str] = &["

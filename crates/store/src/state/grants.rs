@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use super::store::StatePart;
 use crate::error::StoreError;
-use crate::sql::sql_values;
+use hospes_sql::sql_values;
 
 /// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const SQLITE: &[&str] = &["

@@ -15,14 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(feature = "postgres")]
+use hospes_sql::{PostgresPart, PostgresSettings};
+use hospes_sql::{SqlEngine, SqlitePart, SqliteSchema};
+#[cfg(feature = "postgres")]
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
-#[cfg(feature = "postgres")]
-use crate::sql::postgres::{PostgresEngine, PostgresPart, PostgresSettings};
-use crate::sql::sqlite::{SqliteEngine, SqlitePart};
-use store::StateEngine;
+use crate::key;
 pub use store::StateStore;
+use store::{StateDatabase, StateKey};
 
 /// All parts in SQLite. Their order does not matter.
 const SQLITE_PARTS: &[SqlitePart] = &[
@@ -50,8 +51,12 @@ impl StateStore {
     /// If the file cannot be used, is accessible to other users, or has a newer version.
     pub fn open(file: impl AsRef<Path>) -> Result<Self, StoreError> {
         let file = file.as_ref().to_owned();
-        let engine = SqliteEngine::open(file.clone(), SQLITE_PARTS)?;
-        Ok(Self(Arc::new(StateEngine::Sqlite { engine, file })))
+        // Checked before any content is trusted. A missing file is created for its owner alone.
+        if matches!(key::is_private(&file), Ok(false)) {
+            return Err(StoreError::Exposed(file));
+        }
+        let engine = SqlEngine::open_sqlite(file.clone(), SqliteSchema::Parts(SQLITE_PARTS))?;
+        Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Beside(file) })))
     }
 
     /// Connects to the state in a database that several nodes share. `key` is the same on all nodes, and seals what only
@@ -61,8 +66,8 @@ impl StateStore {
     /// If the settings are not valid, the database cannot be used, or a part of it is newer than this program.
     #[cfg(feature = "postgres")]
     pub async fn connect(settings: PostgresSettings, key: Zeroizing<[u8; 32]>) -> Result<Self, StoreError> {
-        let engine = PostgresEngine::open(settings, POSTGRES_PARTS).await?;
-        Ok(Self(Arc::new(StateEngine::Postgres { engine, key })))
+        let engine = SqlEngine::connect_postgres(settings, POSTGRES_PARTS).await?;
+        Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Shared(key) })))
     }
 
     /// Checks an existing file without changing it: it is not damaged, and of no newer version.
@@ -70,7 +75,8 @@ impl StateStore {
     /// # Errors
     /// If the file cannot be read, is damaged, or has a newer version.
     pub fn examine(file: impl AsRef<Path>) -> Result<(), StoreError> {
-        SqliteEngine::examine(file.as_ref(), SQLITE_PARTS)
+        SqlEngine::examine_sqlite(file.as_ref(), SqliteSchema::Parts(SQLITE_PARTS))?;
+        Ok(())
     }
 
     /// Returns the pins: the offers of servers that a person accepted.
@@ -103,5 +109,22 @@ impl StateStore {
     #[must_use]
     pub fn tasks(&self) -> tasks::TaskRecords {
         tasks::TaskRecords::new(self.part("tasks"))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_could_change_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state.db");
+        drop(StateStore::open(&file).unwrap());
+        set_permissions(&file, Permissions::from_mode(0o660)).unwrap();
+        assert!(matches!(StateStore::open(&file), Err(StoreError::Exposed(_))));
     }
 }

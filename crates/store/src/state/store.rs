@@ -4,35 +4,33 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hospes_sql::{ChangeScope, SqlEngine, SqlResult, SqlTransaction};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
 use crate::key;
-#[cfg(feature = "postgres")]
-use crate::sql::postgres::PostgresEngine;
-use crate::sql::sqlite::SqliteEngine;
-use crate::sql::{SqlResult, SqlTransaction};
 
 /// The host's state: a SQLite file that the processes of one machine share, or a PostgreSQL database that several nodes
 /// share.
 ///
 /// Cheap to clone. Written data is permanent when the call returns.
 #[derive(Clone)]
-pub struct StateStore(pub(super) Arc<StateEngine>);
+pub struct StateStore(pub(super) Arc<StateDatabase>);
 
-/// Database with the keys of its secrets.
-pub(super) enum StateEngine {
-    Sqlite {
-        engine: SqliteEngine,
-        file: PathBuf,
-    },
+/// Database with the key of its secrets.
+pub(super) struct StateDatabase {
+    pub(super) engine: SqlEngine,
+    pub(super) key: StateKey,
+}
+
+/// Key of the secrets of a state.
+pub(super) enum StateKey {
+    /// In a file beside this one.
+    Beside(PathBuf),
+    /// Key that all nodes have.
     #[cfg(feature = "postgres")]
-    Postgres {
-        engine: Arc<PostgresEngine>,
-        /// Key that all nodes have.
-        key: Zeroizing<[u8; 32]>,
-    },
+    Shared(Zeroizing<[u8; 32]>),
 }
 
 impl StateStore {
@@ -44,21 +42,17 @@ impl StateStore {
     /// If the key file cannot be used, is malformed, or is accessible to other users.
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         let of = |key: &[u8; 32]| key::derive_key("hospes state", key, purpose);
-        match &*self.0 {
-            StateEngine::Sqlite { file, .. } => Ok(of(&*key::read(&file.with_extension("key"), true)?)),
+        match &self.0.key {
+            StateKey::Beside(file) => Ok(of(&*key::read(&file.with_extension("key"), true)?)),
             #[cfg(feature = "postgres")]
-            StateEngine::Postgres { key, .. } => Ok(of(key)),
+            StateKey::Shared(key) => Ok(of(key)),
         }
     }
 
     /// Returns a counter of changes: immediate for this process, within half a second for others.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
-        match &*self.0 {
-            StateEngine::Sqlite { engine, .. } => engine.changes(),
-            #[cfg(feature = "postgres")]
-            StateEngine::Postgres { engine, .. } => engine.changes(),
-        }
+        self.0.engine.changes()
     }
 
     /// Returns the part with this name.
@@ -69,10 +63,10 @@ impl StateStore {
 
 impl fmt::Debug for StateStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            StateEngine::Sqlite { file, .. } => f.debug_tuple("StateStore").field(file).finish(),
+        match &self.0.key {
+            StateKey::Beside(file) => f.debug_tuple("StateStore").field(file).finish(),
             #[cfg(feature = "postgres")]
-            StateEngine::Postgres { .. } => f.write_str("StateStore(PostgreSQL)"),
+            StateKey::Shared(_) => f.write_str("StateStore(PostgreSQL)"),
         }
     }
 }
@@ -82,7 +76,6 @@ impl fmt::Debug for StateStore {
 pub(super) struct StatePart {
     state: StateStore,
     /// Name in the list of parts. Changes of a part come one after the other; in SQLite, those of all parts.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite has one lock for all parts"))]
     name: &'static str,
 }
 
@@ -92,11 +85,7 @@ impl StatePart {
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        match &*self.state.0 {
-            StateEngine::Sqlite { engine, .. } => engine.read(work).await,
-            #[cfg(feature = "postgres")]
-            StateEngine::Postgres { engine, .. } => engine.read(work).await,
-        }
+        Ok(self.state.0.engine.read(work).await?)
     }
 
     /// Runs `work` in a write transaction, which is rolled back on failure and may then be run again. Once started it
@@ -105,11 +94,7 @@ impl StatePart {
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        match &*self.state.0 {
-            StateEngine::Sqlite { engine, .. } => engine.write(work).await,
-            #[cfg(feature = "postgres")]
-            StateEngine::Postgres { engine, .. } => engine.write(self.name, work).await,
-        }
+        Ok(self.state.0.engine.write(ChangeScope::Part(self.name), work).await?)
     }
 
     /// Returns a counter of changes of the state, by this and other processes.

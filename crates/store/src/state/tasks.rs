@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::store::StatePart;
 use crate::error::StoreError;
-use crate::sql::{SqlResult, SqlTransaction, sql_values};
+use hospes_sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Maximum number of tasks kept; the oldest is removed for one more.
 pub const MAX_TASKS: u32 = 10_000;

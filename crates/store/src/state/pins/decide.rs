@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::rows::with_id;
 use super::types::FIRST_USE;
 use super::{ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, Sha256Digest, StoredItem, StoredServer};
-use crate::sql::{SqlResult, SqlTransaction, sql_values};
+use hospes_sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Decision of a person on a server or on one item that it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::{
     ItemKind, ItemPinState, RecordedDefinition, ServerFingerprint, ServerPinState, Sha256Digest, StoredItem,
     StoredServer,
 };
-use crate::sql::{FromSqlValue, SqlResult, SqlRow, SqlTransaction, SqlValue, ToSqlValue, sql_values};
+use hospes_sql::{FromSqlValue, SqlResult, SqlRow, SqlTransaction, SqlValue, ToSqlValue, sql_values};
 
 const SERVER: &str = "SELECT id, name, target, shown, program, program_hash, accepted_program, state, current, \
                       seen_at, decided_at, decided_by FROM pinned_servers";

@@ -10,7 +10,7 @@ use super::{
     ItemDefinition, ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, ServerSighting, Sha256Digest,
     SightingReport, TrustMode,
 };
-use crate::sql::{SqlError, SqlResult, SqlTransaction, sql_values};
+use hospes_sql::{SqlError, SqlResult, SqlTransaction, sql_values};
 
 /// Maximum number of definitions kept of one item, besides the accepted ones.
 pub const MAX_HISTORY: usize = 16;

@@ -1,9 +1,10 @@
-//! The state on PostgreSQL, which several nodes share.
+//! PostgreSQL, which several nodes share.
 //!
-//! A change is one transaction. It first acquires an advisory lock of its part, so the changes of one part come one
-//! after the other, as on SQLite, and each statement sees what the change before has committed. It stores its attempt:
-//! after a connection that broke during the commit, the attempt says whether the change was made, and it is made again
-//! only if not. The lock is what makes this certain, since a transaction that still runs holds it.
+//! A change is one transaction. It first acquires an advisory lock of its [`ChangeScope`]. The changes of one part come
+//! one after the other, as on SQLite, and each statement sees what the change before has committed. It stores its
+//! attempt: after a connection that broke during the commit, the attempt says whether the change was made, and it is
+//! made again only if not. This is certain, because the row of the attempt is unique: a repetition waits for a
+//! transaction that still runs.
 
 mod settings;
 mod transaction;
@@ -23,12 +24,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub use settings::{PostgresSettings, PostgresSettingsError};
 use transaction::PostgresTransaction;
 
-use super::{SqlError, SqlResult, SqlTransaction, sql_values};
-use crate::error::StoreError;
-use crate::hex::to_hex;
+use crate::engine::ChangeScope;
+use crate::error::DatabaseError;
+use crate::sql_values;
+use crate::transaction::{SqlError, SqlResult, SqlTransaction};
 
 /// Name of a part and its migration steps, each run once in order. Never change a step; add one.
-pub(crate) type PostgresPart = (&'static str, &'static [&'static str]);
+pub type PostgresPart = (&'static str, &'static [&'static str]);
 
 /// Schema before any part.
 const BASE: &str = "
@@ -43,12 +45,16 @@ const LOCK_PREFIX: &str = "hospes state";
 /// Time for which attempts are kept. Longer than any change is tried again.
 const ATTEMPT_RETENTION: &str = "1 hour";
 
+/// Maximum number of old attempts that a change removes. It adds one.
+const FORGOTTEN_ATTEMPTS: usize = 100;
+
 /// Pauses between tries, in milliseconds: the first, and the longest.
 const RETRY_PAUSE: (u64, u64) = (20, 500);
 
 /// Failure of PostgreSQL.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum PostgresError {
+#[non_exhaustive]
+pub enum PostgresError {
     /// The server answered with an error, or the connection broke.
     #[error("{}", said(.0))]
     Client(Arc<tokio_postgres::Error>),
@@ -107,7 +113,7 @@ impl PostgresEngine {
     pub(crate) async fn open(
         settings: PostgresSettings,
         parts: &'static [PostgresPart],
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, DatabaseError> {
         let pool = create_pool(&settings)?;
         let changes = Arc::new(watch::Sender::new(0));
         let poller = tokio::spawn(poll(pool.clone(), settings.poll_interval, Arc::clone(&changes)));
@@ -125,7 +131,7 @@ impl PostgresEngine {
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, DatabaseError> {
         let work = Arc::new(work);
         self.repeat(move |engine, client, _| {
             let mut view = engine.begin(client);
@@ -142,28 +148,28 @@ impl PostgresEngine {
         .await
     }
 
-    /// Runs `work` in a write transaction of a part, after all earlier ones of this part. It completes even if the
+    /// Runs `work` in a write transaction, after the earlier ones that its scope excludes. It completes even if the
     /// caller is dropped, and takes effect once, whatever connections break.
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
-        part: &'static str,
+        scope: ChangeScope,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, DatabaseError> {
         let attempt = attempt_id()?;
         let (engine, work) = (Arc::clone(self), Arc::new(work));
         let done = tokio::spawn(async move {
             engine
-                .repeat(move |engine, client, made| engine.change(client, part, &attempt, made, &*work))
+                .repeat(move |engine, client, made| engine.change(client, &scope, &attempt, made, &*work))
                 .await
         });
-        done.await.map_err(|_| StoreError::Closed)?
+        done.await.map_err(|_| DatabaseError::Stopped)?
     }
 
     /// Makes a change once. `made` is the result of an earlier try whose commit was not answered.
     fn change<T>(
         &self,
         client: Object,
-        part: &str,
+        scope: &ChangeScope,
         attempt: &str,
         made: Option<T>,
         work: &dyn Fn(&mut dyn SqlTransaction) -> SqlResult<T>,
@@ -177,7 +183,7 @@ impl PostgresEngine {
             "BEGIN ISOLATION LEVEL READ COMMITTED; {} {};
              INSERT INTO attempts (id, at) VALUES ('{attempt}', clock_timestamp()) ON CONFLICT DO NOTHING",
             self.limits(),
-            lock(part),
+            scope_lock(scope),
         );
         match (change.batch(&begin), made) {
             (Err(error), made) => return failed(made, error),
@@ -199,17 +205,13 @@ impl PostgresEngine {
             change.end();
             return ChangeTry::Done(Ok(made));
         }
-        let commit = format!(
-            "INSERT INTO part_changes (part, count) VALUES ('{part}', 1)
-                 ON CONFLICT (part) DO UPDATE SET count = part_changes.count + 1;
-             DELETE FROM attempts WHERE at < clock_timestamp() - interval '{ATTEMPT_RETENTION}';
-             COMMIT"
-        );
-        match change.batch(&commit) {
+        match change.batch(&commit(scope)) {
             Ok(_) => {
                 drop(change.into_client());
-                // Before the poll sees it.
-                self.changes.send_modify(|count| *count += 1);
+                if matches!(scope, ChangeScope::Part(_)) {
+                    // Before the poll sees it.
+                    self.changes.send_modify(|count| *count += 1);
+                }
                 ChangeTry::Done(Ok(made))
             }
             // Even an error from the server can follow a commit, which a standby has not confirmed.
@@ -221,7 +223,7 @@ impl PostgresEngine {
     async fn repeat<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&Self, Object, Option<T>) -> ChangeTry<T> + Send + Sync + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, DatabaseError> {
         let (work, until) = (Arc::new(work), Instant::now() + self.settings.retry_timeout);
         let (mut pause, mut made) = (RETRY_PAUSE.0, None);
         loop {
@@ -230,9 +232,9 @@ impl PostgresEngine {
                 Ok(client) => {
                     let (engine, work, known) = (Arc::clone(self), Arc::clone(&work), made.take());
                     let tried = tokio::task::spawn_blocking(move || work(&engine, client, known)).await;
-                    match tried.map_err(|_| StoreError::Closed)? {
+                    match tried.map_err(|_| DatabaseError::Stopped)? {
                         ChangeTry::Done(done) => {
-                            return done.map_err(|error| StoreError::from_postgres(&error));
+                            return done.map_err(|error| DatabaseError::Rejected(error.to_string()));
                         }
                         ChangeTry::RolledBack(error) => error,
                         ChangeTry::Unknown(value, error) => {
@@ -245,7 +247,7 @@ impl PostgresEngine {
             tracing::debug!(%error, is_unknown = made.is_some(), "a transaction is tried again");
             let wait = Duration::from_millis(pause);
             if Instant::now() + wait >= until {
-                return Err(StoreError::Unavailable {
+                return Err(DatabaseError::Unavailable {
                     reason: error.to_string(),
                     is_unknown: made.is_some(),
                 });
@@ -256,7 +258,7 @@ impl PostgresEngine {
     }
 
     /// Migrates the parts in one transaction. Of several nodes that start together, one does it.
-    async fn migrate(self: &Arc<Self>, parts: &'static [PostgresPart]) -> Result<(), StoreError> {
+    async fn migrate(self: &Arc<Self>, parts: &'static [PostgresPart]) -> Result<(), DatabaseError> {
         let is_known = self
             .repeat(move |engine, client, _: Option<bool>| {
                 let mut change = engine.begin(client);
@@ -274,7 +276,7 @@ impl PostgresEngine {
                 }
             })
             .await?;
-        if is_known { Ok(()) } else { Err(StoreError::NewerDatabase) }
+        if is_known { Ok(()) } else { Err(DatabaseError::NewerDatabase) }
     }
 
     fn begin(&self, client: Object) -> PostgresTransaction {
@@ -300,6 +302,40 @@ fn lock(part: &str) -> String {
     format!("SELECT pg_advisory_xact_lock(hashtextextended('{LOCK_PREFIX} {part}', 0))")
 }
 
+/// Returns the statement that acquires the lock of a scope until the transaction ends.
+fn scope_lock(scope: &ChangeScope) -> String {
+    match scope {
+        ChangeScope::Part(part) => lock(part),
+        ChangeScope::Named(name) => {
+            // In hexadecimal, because a name may have any characters.
+            let name: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+            lock(&format!("name {name}"))
+        }
+        ChangeScope::Rows => "SELECT 1".to_owned(),
+    }
+}
+
+/// Returns the last statements of a change. Those of other scopes are not counted, because the row of the counter
+/// would make the commits of all nodes come one after the other.
+fn commit(scope: &ChangeScope) -> String {
+    let count = match scope {
+        ChangeScope::Part(part) => format!(
+            "INSERT INTO part_changes (part, count) VALUES ('{part}', 1)
+                 ON CONFLICT (part) DO UPDATE SET count = part_changes.count + 1;"
+        ),
+        ChangeScope::Named(_) | ChangeScope::Rows => String::new(),
+    };
+    // A few rows at a time, which no other change waits for.
+    format!(
+        "{count}
+         DELETE FROM attempts WHERE id IN (
+             SELECT id FROM attempts WHERE at < clock_timestamp() - interval '{ATTEMPT_RETENTION}'
+             ORDER BY at LIMIT {FORGOTTEN_ATTEMPTS} FOR UPDATE SKIP LOCKED
+         );
+         COMMIT"
+    )
+}
+
 /// Returns false if a part is newer than its steps.
 fn migrate_parts(change: &mut PostgresTransaction, parts: &[PostgresPart]) -> SqlResult<bool> {
     for (name, steps) in parts {
@@ -319,7 +355,7 @@ fn migrate_parts(change: &mut PostgresTransaction, parts: &[PostgresPart]) -> Sq
     Ok(true)
 }
 
-fn create_pool(settings: &PostgresSettings) -> Result<Pool, StoreError> {
+fn create_pool(settings: &PostgresSettings) -> Result<Pool, DatabaseError> {
     let (config, tls) = settings.client()?;
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = match tls {
@@ -334,7 +370,7 @@ fn create_pool(settings: &PostgresSettings) -> Result<Pool, StoreError> {
         .create_timeout(limit)
         .recycle_timeout(limit)
         .build();
-    pool.map_err(|error| StoreError::Unavailable { reason: error.to_string(), is_unknown: false })
+    pool.map_err(|error| DatabaseError::Unavailable { reason: error.to_string(), is_unknown: false })
 }
 
 /// Counts changes by other nodes. Without an answer the counter stays, and the next answer tells.
@@ -362,12 +398,12 @@ async fn poll(pool: Pool, interval: Duration, changes: Arc<watch::Sender<u64>>) 
 }
 
 /// Returns a random id of one change, in hexadecimal.
-fn attempt_id() -> Result<String, StoreError> {
+fn attempt_id() -> Result<String, DatabaseError> {
     let mut id = [0; 16];
     let failed =
-        |error: getrandom::Error| StoreError::Unavailable { reason: error.to_string(), is_unknown: false };
+        |error: getrandom::Error| DatabaseError::Unavailable { reason: error.to_string(), is_unknown: false };
     getrandom::fill(&mut id).map_err(failed)?;
-    Ok(to_hex(&id))
+    Ok(format!("{:032x}", u128::from_be_bytes(id)))
 }
 
 fn connection_error(error: &PoolError) -> PostgresError {

@@ -1,33 +1,34 @@
 //! Opening SQLite files.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::error::StoreError;
+use crate::error::DatabaseError;
 
 /// Maximum time to wait for another process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the database and migrates it to the newest of the `steps`. A missing file is created, accessible to its owner
 /// alone. Permissions of other users, which a backup or a copy may have added, are removed.
-pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    let failed = |source| StoreError::File { file: file.to_owned(), source };
+///
+/// # Errors
+/// If the file cannot be used, or has a newer version.
+pub fn open(file: &Path, steps: &[&str]) -> Result<Connection, DatabaseError> {
+    let failed = |source| DatabaseError::File { file: file.to_owned(), source };
     // Created here and not by SQLite, which would use the mode from the umask.
     hospes_fs::open_private(file).map_err(failed)?;
     if hospes_fs::restrict(file).map_err(failed)? {
         tracing::warn!(file = %file.display(), "file was accessible by other users; restricted it to the owner");
         hospes_fs::restrict_database_files(file).map_err(failed)?;
     }
-    let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
+    let database = |source| DatabaseError::Sqlite { file: file.to_owned(), source: Arc::new(source) };
     let mut connection = Connection::open(file).map_err(database)?;
     match prepare(&mut connection, steps) {
         Ok(true) => {}
-        Ok(false) => return Err(StoreError::Newer(file.to_owned())),
+        Ok(false) => return Err(DatabaseError::NewerFile(file.to_owned())),
         Err(source) => return Err(database(source)),
     }
     hospes_fs::restrict_database_files(file).map_err(failed)?;
@@ -35,7 +36,7 @@ pub(crate) fn open(file: &Path, steps: &[&str]) -> Result<Connection, StoreError
 }
 
 /// Opens an existing database for reading.
-pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(connection)
@@ -43,18 +44,21 @@ pub(crate) fn open_read_only(file: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens an existing database for reading, and checks that it is neither damaged nor newer than `steps` steps. Changes
 /// nothing.
-pub(crate) fn examine(file: &Path, steps: usize) -> Result<Connection, StoreError> {
-    let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
+///
+/// # Errors
+/// If it cannot be read, is damaged, or has a newer version.
+pub fn examine(file: &Path, steps: usize) -> Result<Connection, DatabaseError> {
+    let database = |source| DatabaseError::Sqlite { file: file.to_owned(), source: Arc::new(source) };
     let connection = open_read_only(file).map_err(database)?;
     let version: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(database)?;
     if usize::try_from(version).map_or(true, |version| version > steps) {
-        return Err(StoreError::Newer(file.to_owned()));
+        return Err(DatabaseError::NewerFile(file.to_owned()));
     }
     // The first fault is enough, and the check ends with it.
     let found: String =
         connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(database)?;
-    if found == "ok" { Ok(connection) } else { Err(StoreError::Damaged { file: file.to_owned(), found }) }
+    if found == "ok" { Ok(connection) } else { Err(DatabaseError::Damaged { file: file.to_owned(), found }) }
 }
 
 /// Migrates the database. Returns false if it is newer than the steps.
@@ -77,11 +81,6 @@ fn prepare(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<bool
     change.pragma_update(None, "user_version", i64::try_from(steps.len()).unwrap_or(i64::MAX))?;
     change.commit()?;
     Ok(true)
-}
-
-/// Returns true if it is a file, not a link, that only its owner can read or write.
-pub(crate) fn is_private(file: &Path) -> io::Result<bool> {
-    Ok(fs::symlink_metadata(file)?.is_file() && !hospes_fs::is_open_to_others(file)?)
 }
 
 #[cfg(test)]

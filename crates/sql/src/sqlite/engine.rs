@@ -7,12 +7,32 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use tokio::sync::{Mutex, watch as watched};
 
 use super::change_watch::ChangeWatch;
-use crate::error::StoreError;
-use crate::file;
-use crate::sql::{SqlError, SqlResult, SqlTransaction};
+use super::file;
+use crate::error::DatabaseError;
+use crate::transaction::{SqlError, SqlResult, SqlTransaction};
 
 /// Name of a part and its migration steps, each run once in order. Never change a step; add one.
-pub(crate) type SqlitePart = (&'static str, &'static [&'static str]);
+pub type SqlitePart = (&'static str, &'static [&'static str]);
+
+/// Schema of a file, as migration steps that are each run once in order. Never change a step; add one.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum SqliteSchema {
+    /// Steps of the file as a whole, counted in its `user_version`.
+    Whole(&'static [&'static str]),
+    /// Parts with steps of their own. Parts that this program does not know are left alone.
+    Parts(&'static [SqlitePart]),
+}
+
+impl SqliteSchema {
+    /// Returns the steps of the file before any part, and the parts.
+    const fn split(self) -> (&'static [&'static str], &'static [SqlitePart]) {
+        match self {
+            Self::Whole(steps) => (steps, &[]),
+            Self::Parts(parts) => (BASE_MIGRATIONS, parts),
+        }
+    }
+}
 
 /// Schema of the file before any part.
 pub(super) const BASE_MIGRATIONS: &[&str] =
@@ -28,22 +48,19 @@ pub(crate) struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    /// Opens the file and migrates its `parts`. A missing file is created, accessible to its owner alone.
+    /// Opens the file and migrates it. A missing file is created, accessible to its owner alone.
     ///
     /// # Errors
-    /// If the file cannot be used, is accessible to other users, or has a newer version.
-    pub(crate) fn open(file: PathBuf, parts: &[SqlitePart]) -> Result<Self, StoreError> {
-        // Checked before any content is trusted. A missing file is created for its owner alone.
-        if matches!(file::is_private(&file), Ok(false)) {
-            return Err(StoreError::Exposed(file));
-        }
-        let mut writer = file::open(&file, BASE_MIGRATIONS)?;
+    /// If the file cannot be used, or has a newer version.
+    pub(crate) fn open(file: PathBuf, schema: SqliteSchema) -> Result<Self, DatabaseError> {
+        let (steps, parts) = schema.split();
+        let mut writer = file::open(&file, steps)?;
         match prepare(&mut writer, parts) {
             Ok(true) => (),
-            Ok(false) => return Err(StoreError::Newer(file)),
-            Err(source) => return Err(StoreError::Database { file, source: Arc::new(source) }),
+            Ok(false) => return Err(DatabaseError::NewerFile(file)),
+            Err(source) => return Err(DatabaseError::Sqlite { file, source: Arc::new(source) }),
         }
-        let reader = file::open(&file, BASE_MIGRATIONS)?;
+        let reader = file::open(&file, steps)?;
         let watch = Arc::new(ChangeWatch::new(file.clone()));
         let (writer, reader) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(reader)));
         Ok(Self { file, writer, reader, watch })
@@ -53,13 +70,14 @@ impl SqliteEngine {
     ///
     /// # Errors
     /// If it cannot be read, is damaged, or has a newer part.
-    pub(crate) fn examine(file: &Path, parts: &[SqlitePart]) -> Result<(), StoreError> {
-        let connection = file::examine(file, BASE_MIGRATIONS.len())?;
-        let database = |source| StoreError::Database { file: file.to_owned(), source: Arc::new(source) };
+    pub(crate) fn examine(file: &Path, schema: SqliteSchema) -> Result<(), DatabaseError> {
+        let (steps, parts) = schema.split();
+        let connection = file::examine(file, steps.len())?;
+        let database = |source| DatabaseError::Sqlite { file: file.to_owned(), source: Arc::new(source) };
         for (name, steps) in parts {
             let version = part_version(&connection, name).map_err(database)?;
             if version.is_some_and(|done| done > steps.len()) {
-                return Err(StoreError::Newer(file.to_owned()));
+                return Err(DatabaseError::NewerFile(file.to_owned()));
             }
         }
         Ok(())
@@ -74,19 +92,19 @@ impl SqliteEngine {
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, DatabaseError> {
         // The guard of this mutex can move to the blocking thread, and no runtime thread blocks on it.
         let mut connection = Arc::clone(&self.reader).lock_owned().await;
         let done = tokio::task::spawn_blocking(move || work(&mut connection.transaction()?));
         self.flatten_result(done.await)
     }
 
-    /// Runs `work` in a write transaction, which is rolled back on failure. `work` may be run again if it was rolled back. Once started it completes, even if the
+    /// Runs `work` in a write transaction, which is rolled back on failure. Once started it completes, even if the
     /// caller is dropped.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, DatabaseError> {
         // The guard moves into the work, which continues with it if this future is dropped.
         let mut connection = Arc::clone(&self.writer).lock_owned().await;
         let watch = Arc::clone(&self.watch);
@@ -105,11 +123,14 @@ impl SqliteEngine {
         self.flatten_result(done.await)
     }
 
-    fn flatten_result<T>(&self, done: Result<SqlResult<T>, tokio::task::JoinError>) -> Result<T, StoreError> {
+    fn flatten_result<T>(
+        &self,
+        done: Result<SqlResult<T>, tokio::task::JoinError>,
+    ) -> Result<T, DatabaseError> {
         let file = || self.file.clone();
-        done.map_err(|_| StoreError::Closed)?.map_err(|error| match error {
-            SqlError::Sqlite(source) => StoreError::Database { file: file(), source },
-            found => StoreError::Contents { file: file(), found: found.to_string() },
+        done.map_err(|_| DatabaseError::Stopped)?.map_err(|error| match error {
+            SqlError::Sqlite(source) => DatabaseError::Sqlite { file: file(), source },
+            found => DatabaseError::Contents { file: file(), found: found.to_string() },
         })
     }
 }

@@ -2,28 +2,34 @@
 
 use std::borrow::Cow;
 
-use super::{SqlError, SqlResult};
+use crate::transaction::{SqlError, SqlResult};
 
 /// A value of a parameter or of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum SqlValue<'a> {
+#[non_exhaustive]
+pub enum SqlValue<'a> {
+    /// No value.
     Null,
+    /// A truth value. SQLite returns it as a number.
     Bool(bool),
+    /// A number.
     Integer(i64),
+    /// Text in UTF-8.
     Text(Cow<'a, str>),
+    /// Bytes.
     Bytes(Cow<'a, [u8]>),
 }
 
 /// A row of a result.
 #[derive(Clone, Debug)]
-pub(crate) struct SqlRow(pub(super) Vec<SqlValue<'static>>);
+pub struct SqlRow(pub(crate) Vec<SqlValue<'static>>);
 
 impl SqlRow {
     /// Returns the value of a column, counted from 0.
     ///
     /// # Errors
     /// If there is no such column, or its value is of another type.
-    pub(crate) fn get<T: FromSqlValue>(&self, column: usize) -> SqlResult<T> {
+    pub fn get<T: FromSqlValue>(&self, column: usize) -> SqlResult<T> {
         self.0
             .get(column)
             .and_then(T::from_sql_value)
@@ -32,12 +38,13 @@ impl SqlRow {
 }
 
 /// Conversion to the value of a parameter.
-pub(crate) trait ToSqlValue {
+pub trait ToSqlValue {
+    /// Returns the value, which borrows from this one.
     fn to_sql_value(&self) -> SqlValue<'_>;
 }
 
 /// Conversion from the value of a column.
-pub(crate) trait FromSqlValue: Sized {
+pub trait FromSqlValue: Sized {
     /// Name of the type in errors.
     const EXPECTED: &'static str;
 

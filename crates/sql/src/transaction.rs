@@ -1,29 +1,20 @@
-//! Transactions of SQL that do not depend on the engine.
-//!
-//! The parts of the state are written once, in the SQL that all engines have in common: numbered parameters (`?1`),
-//! `ON CONFLICT`, `RETURNING`, `coalesce`, `CASE`, `IS DISTINCT FROM` and `CAST`. Only the schema has one text for each
-//! engine. This costs less than a method for each change in a trait with two implementations, and what one engine
-//! does, the other does as well.
-
-#[cfg(feature = "postgres")]
-pub(crate) mod postgres;
-pub(crate) mod sqlite;
-mod value;
+//! Transactions, whatever their engine is.
 
 use std::sync::Arc;
 
-pub(crate) use value::{FromSqlValue, SqlRow, SqlValue, ToSqlValue};
+use crate::value::{FromSqlValue, SqlRow, SqlValue};
 
 /// Cause of a failure in a transaction.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum SqlError {
+#[non_exhaustive]
+pub enum SqlError {
     /// SQLite failed.
     #[error(transparent)]
     Sqlite(Arc<rusqlite::Error>),
     /// PostgreSQL failed.
     #[cfg(feature = "postgres")]
     #[error(transparent)]
-    Postgres(#[from] postgres::PostgresError),
+    Postgres(#[from] crate::postgres::PostgresError),
     /// A column has a value that this program does not write.
     #[error("column {column} of a result is not {expected}")]
     Value {
@@ -38,25 +29,37 @@ pub(crate) enum SqlError {
 }
 
 /// Result of a step in a transaction.
-pub(crate) type SqlResult<T> = Result<T, SqlError>;
+pub type SqlResult<T> = Result<T, SqlError>;
 
 /// A transaction on one of the engines. It blocks, so it runs on a thread for that.
-pub(crate) trait SqlTransaction {
+pub trait SqlTransaction {
     /// Runs a statement and returns the number of changed rows.
+    ///
+    /// # Errors
+    /// If the engine fails.
     fn execute(&mut self, sql: &str, values: &[SqlValue<'_>]) -> SqlResult<u64>;
 
     /// Runs a statement and returns its rows.
+    ///
+    /// # Errors
+    /// If the engine fails, or a column has a type that this program does not use.
     fn query(&mut self, sql: &str, values: &[SqlValue<'_>]) -> SqlResult<Vec<SqlRow>>;
 }
 
 impl dyn SqlTransaction + '_ {
     /// Returns the first row, if there is one.
-    pub(crate) fn query_first(&mut self, sql: &str, values: &[SqlValue<'_>]) -> SqlResult<Option<SqlRow>> {
+    ///
+    /// # Errors
+    /// Those of [`SqlTransaction::query`].
+    pub fn query_first(&mut self, sql: &str, values: &[SqlValue<'_>]) -> SqlResult<Option<SqlRow>> {
         Ok(self.query(sql, values)?.into_iter().next())
     }
 
     /// Returns the first column of the first row, if there is one.
-    pub(crate) fn query_value<T: FromSqlValue>(
+    ///
+    /// # Errors
+    /// Those of [`SqlTransaction::query`], and if the column has another type.
+    pub fn query_value<T: FromSqlValue>(
         &mut self,
         sql: &str,
         values: &[SqlValue<'_>],
@@ -66,9 +69,9 @@ impl dyn SqlTransaction + '_ {
 }
 
 /// Lists the values of numbered parameters.
+#[macro_export]
 macro_rules! sql_values {
     ($($value:expr),* $(,)?) => {
-        &[$($crate::sql::ToSqlValue::to_sql_value(&$value)),*][..]
+        &[$($crate::ToSqlValue::to_sql_value(&$value)),*][..]
     };
 }
-pub(crate) use sql_values;

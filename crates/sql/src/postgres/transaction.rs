@@ -11,7 +11,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::PostgresError;
-use crate::sql::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
+use crate::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
 
 /// A transaction, on a blocking thread.
 ///

@@ -1,7 +1,8 @@
-//! SQLite.
+//! SQLite files.
 
 mod change_watch;
 mod engine;
+mod file;
 #[cfg(test)]
 mod tests;
 
@@ -11,9 +12,11 @@ use std::sync::Arc;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Rows, ToSql, Transaction, params_from_iter};
 
-pub(crate) use engine::{SqliteEngine, SqlitePart};
+pub(crate) use engine::SqliteEngine;
+pub use engine::{SqlitePart, SqliteSchema};
+pub use file::{examine, open};
 
-use super::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
+use crate::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
 
 impl SqlTransaction for Transaction<'_> {
     fn execute(&mut self, sql: &str, values: &[SqlValue<'_>]) -> SqlResult<u64> {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::file;
+use super::file;
 
 /// Interval at which changes of other processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -59,7 +59,7 @@ impl ChangeWatch {
                 known = now;
             }
         };
-        let thread = std::thread::Builder::new().name("state".to_owned()).spawn(look);
+        let thread = std::thread::Builder::new().name("database".to_owned()).spawn(look);
         thread
             .inspect_err(|error| tracing::warn!(%error, "cannot watch for changes by other processes"))
             .ok()?;
