@@ -15,7 +15,6 @@ use super::key_argument::key_argument;
 use super::{console_requests, editor, fetch_queue};
 use crate::args::ApproveArgs;
 use crate::commands::InterruptListener;
-use crate::deciders;
 use crate::exit::{CliError, CliResult, FailureCode};
 use crate::output::{CliOutput, DIM, paint};
 

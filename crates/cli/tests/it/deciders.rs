@@ -75,12 +75,12 @@ impl Up {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let length = body.len();
-        write!(
-            stream,
+        let request = format!(
             "POST /api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{header}\
              Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
+        );
+        // In one piece: it may be refused, and the connection closed, before all of it is read.
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -143,9 +143,7 @@ fn a_person_at_a_terminal_decides_and_the_record_says_where() {
     let mut terminal = Terminal::start(&shell, 80, 24);
     terminal.sees("ended");
     terminal.wait();
-    let refused = up.house.read("out");
-    assert!(refused.contains("only a person can decide this"), "{refused}");
-    assert!(refused.contains("--make-token NAME") && refused.contains("HOSPES_APPROVE_TOKEN"), "{refused}");
+    assert!(up.house.read("out").contains("only a person can decide this"), "{}", up.house.read("out"));
     assert!(!up.is_called());
 
     let (code, seen) = up.in_terminal(&["approve", "--allow", &id]);

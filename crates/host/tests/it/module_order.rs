@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module and those that it may use. A module may use only modules above it in this table.
-const MODULES: [(&str, &[&str]); 14] = [
+const MODULES: [(&str, &[&str]); 16] = [
+    ("shell_word", &[]),
     ("callers", &[]),
     ("config", &[]),
     ("server", &["config"]),
+    ("file_problems", &["server"]),
     ("deciders", &["callers", "config"]),
-    ("accounts", &["config", "server"]),
+    ("accounts", &["config", "server", "shell_word"]),
     ("approvals", &["config", "server", "deciders"]),
     ("catalogue", &["config", "server"]),
     ("checks", &["config", "server"]),
@@ -21,6 +23,7 @@ const MODULES: [(&str, &[&str]); 14] = [
     (
         "gateway",
         &[
+            "file_problems",
             "config",
             "server",
             "accounts",
@@ -35,6 +38,7 @@ const MODULES: [(&str, &[&str]); 14] = [
     (
         "host",
         &[
+            "file_problems",
             "config",
             "server",
             "accounts",

@@ -10,7 +10,6 @@ use url::Url;
 use super::check::{
     C01, DoctorCode, DoctorFinding, N01, N02, N03, N04, N05, N06, O01, S01, S02, S03, S04, T01,
 };
-use crate::output::shell_word;
 use crate::shown_commands::shown_command;
 
 /// Steps of a process, after those of its program.
