@@ -49,7 +49,7 @@ pub(crate) fn launcher_registries(
         registries.npm = npm;
     }
     let scope = package.split_once('/').map(|(scope, _)| scope).filter(|scope| scope.starts_with('@'));
-    let settings = npm_settings(&variable);
+    let settings = npm_settings(variable);
     let named = |scope| settings.as_deref().and_then(|settings| registry_of(settings, scope));
     // That of a scope counts before the general one, which a variable replaces.
     let has_variable = registries.npm != PackageRegistries::default().npm;
@@ -78,12 +78,12 @@ fn npm_settings(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// line counts. Lines with tokens are not looked at.
 fn registry_of(settings: &str, scope: Option<&str>) -> Option<String> {
     let key = scope.map_or_else(|| "registry".to_owned(), |scope| format!("{scope}:registry"));
-    let values = settings.lines().filter_map(|line| {
+    let mut values = settings.lines().filter_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == key).then(|| value.trim().trim_matches(['"', '\'']))
     });
     // A value with a reference to a variable is no URL.
-    let mut url = Url::parse(values.last()?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let mut url = Url::parse(values.next_back()?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Some(url.as_str().trim_end_matches('/').to_owned())

@@ -63,7 +63,7 @@ impl PinGate {
         mode: &DefaultPinMode,
         book: &Arc<PinStore>,
     ) -> Option<Arc<Self>> {
-        trust_mode(config.pins.unwrap_or(mode.current()))?;
+        trust_mode(config.pins.unwrap_or_else(|| mode.current()))?;
         if matches!(config.transport, ServerTransport::Builtin(_)) {
             return None;
         }
