@@ -111,7 +111,17 @@ pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf
     match named {
         Some(file) if file.is_file() => Ok(Some(file.to_owned())),
         Some(file) => Err(CliError::usage(format!("--policy: file not found: {}", file.display()))),
-        None => Ok(paths::policy_file().filter(|file| file.is_file())),
+        None => match paths::policy_file() {
+            // Rules that cannot be reached are not the same as no rules.
+            Some(file) if !file.is_file() && file.symlink_metadata().is_ok() => {
+                let shown = paths::display_path(&file);
+                Err(CliError::usage(format!(
+                    "{shown} is no file that can be read, or a link to one that does not exist"
+                ))
+                .hint("restore the file of rules; to go without rules, remove it"))
+            }
+            file => Ok(file.filter(|file| file.is_file())),
+        },
     }
 }
 

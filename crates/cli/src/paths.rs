@@ -11,10 +11,11 @@ use hospes_host::config::applications::SystemKind;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Returns the default configuration file, if it exists.
+/// Returns the default configuration file, if it exists. Also one that cannot be read, such as a link to a file that is
+/// gone: reading it names the fault, and other servers are not started in place of its own.
 pub(crate) fn default_config() -> Option<PathBuf> {
     let file = folder(FolderKind::Config)?.join("config.toml");
-    file.is_file().then_some(file)
+    file.symlink_metadata().is_ok().then_some(file)
 }
 
 /// Returns the path of the default configuration, even if there is no such file.

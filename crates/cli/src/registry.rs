@@ -83,7 +83,8 @@ fn registry_of(settings: &str, scope: Option<&str>) -> Option<String> {
         (name.trim() == key).then(|| value.trim().trim_matches(['"', '\'']))
     });
     // A value with a reference to a variable is no URL.
-    let mut url = Url::parse(values.next_back()?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    let mut url =
+        Url::parse(values.next_back()?).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Some(url.as_str().trim_end_matches('/').to_owned())

@@ -393,7 +393,7 @@ fn a_server_that_was_not_started_is_on_the_screen_and_its_warning_in_the_log() {
     terminal.sees("the server `unset` is left out");
     terminal.sees("HOSPES_TEST_UNSET");
     terminal.type_keys("\u{1b}");
-    terminal.sees("● one");
+    terminal.sees("CALLS");
     terminal.type_keys("q");
     Live { house, terminal }.ends();
 }

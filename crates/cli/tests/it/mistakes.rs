@@ -233,3 +233,23 @@ fn a_prefix_without_a_name_misses_the_name() {
     }
     assert_refused(&house.run(&["add", "npm:@1.0.0", "--yes"]), 1, &["a package name is missing"]);
 }
+
+/// A link to a file that is gone counted as no file: rules that deny vanished without a word.
+#[test]
+#[cfg(unix)]
+fn files_that_cannot_be_reached_are_not_taken_for_none() {
+    for name in ["policy.toml", "config.toml"] {
+        let house = House::new();
+        std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+        std::os::unix::fs::symlink(house.path("gone"), house.path(&format!("config/hospes/{name}"))).unwrap();
+        let ran = house.run(&["up", "--plain", "--listen", "127.0.0.1:0", "--console", "off"]);
+        assert!(ran.code == Some(1) && ran.stderr.contains(name), "{name}: {ran:?}");
+        let ran = house.run(&["doctor"]);
+        assert!(ran.code != Some(0) && ran.stdout.contains(name), "{name}: {ran:?}");
+    }
+    let house = House::new();
+    std::fs::create_dir_all(house.path("config/hospes")).unwrap();
+    std::os::unix::fs::symlink(house.path("gone"), house.path("config/hospes/policy.toml")).unwrap();
+    let ran = house.run(&["policy", "test", "files", "read", "{}"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("policy.toml"), "{ran:?}");
+}

@@ -8,8 +8,9 @@ pub const MAX_SECRET_VALUE: usize = 64 * 1024;
 /// Returns true if the name of a variable, header, option or part of a query denotes a secret.
 pub(super) fn names_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let ends = ["_key", "-key", "_pat", "_pwd", "_auth", "_passphrase"];
-    is_secret_name(name) || ["pat", "pwd"].contains(&&*lower) || ends.iter().any(|end| lower.ends_with(end))
+    let ends = ["_key", "-key", "_pat", "_pwd", "_auth", "_pass", "-pass", "_passphrase"];
+    let names = ["pat", "pwd", "pass", "pgpass", "passphrase", "bearer"];
+    is_secret_name(name) || names.contains(&&*lower) || ends.iter().any(|end| lower.ends_with(end))
 }
 
 /// Returns true if a word has the form of a key or token: long, and no word of a language.
@@ -50,6 +51,7 @@ pub(super) fn secret_ranges(
     ranges.extend(in_urls);
     if !is_url {
         ranges.extend(pair_secrets(literal));
+        ranges.extend(bearer_tokens(literal));
     }
     if ranges.is_empty() && (has_key_prefix(literal) || has_secret(field, literal)) {
         return std::iter::once(0..literal.len()).collect();
@@ -93,6 +95,18 @@ fn secret_end_part(literal: &str, is_secret: bool, is_url: bool) -> Option<usize
     let value = value.trim_start();
     let is_header = names_secret(name) && !value.starts_with("//") && is_worth_sealing(value);
     is_header.then(|| literal.len() - value.len() + scheme(value))
+}
+
+/// Returns the tokens after `Bearer` in a text with more in it, such as headers in JSON.
+fn bearer_tokens(text: &str) -> Vec<Range<usize>> {
+    const SCHEME: &str = "Bearer ";
+    /// Shorter words after it may be prose.
+    const MIN_TOKEN: usize = 8;
+    let ends = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | ',' | ';' | '}' | '\\');
+    let starts = text.match_indices(SCHEME).map(|(at, _)| at + SCHEME.len());
+    let tokens =
+        starts.map(|start| start..text[start..].find(ends).map_or(text.len(), |length| start + length));
+    tokens.filter(|range| range.len() >= MIN_TOKEN && !text[range.clone()].contains("${")).collect()
 }
 
 /// Returns the values of the pairs of a connection string whose names denote secrets: `Server=db;Password=…`.
@@ -240,6 +254,19 @@ pub(super) fn looks_like_key(segment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_in_headers_within_json_are_found() {
+        let text = r#"{"Authorization": "Bearer EnvJson-1029384756", "X": "a"}"#;
+        let ranges = secret_ranges(text, "env.HEADERS", false, false, Vec::new());
+        let found: Vec<&str> = ranges.into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, ["EnvJson-1029384756"]);
+        assert!(bearer_tokens("the Bearer of news, Bearer ${TOKEN}").is_empty());
+        for name in ["DB_PASS", "SMTP_PASS", "PASSPHRASE", "PGPASS", "BEARER"] {
+            assert!(names_secret(name), "{name}");
+        }
+        assert!(!names_secret("BYPASS_PROXY") && !names_secret("COMPASS"));
+    }
 
     fn found(text: &str) -> Vec<&str> {
         url_secrets(text).into_iter().map(|range| &text[range]).collect()

@@ -129,7 +129,14 @@ impl SecretValues {
     pub fn add(&mut self, value: &str) {
         self.add_text(value);
         let words: Vec<&str> = value.split_whitespace().collect();
-        words.iter().for_each(|word| self.add_text(word));
+        // The scheme of `Bearer TOKEN` is no secret.
+        let is_scheme = |word: &str| {
+            words.len() > 1
+                && ["bearer", "basic", "token", "apikey", "digest", "dpop"]
+                    .iter()
+                    .any(|scheme| word.eq_ignore_ascii_case(scheme))
+        };
+        words.iter().filter(|word| !is_scheme(word)).for_each(|word| self.add_text(word));
         // Of `Basic BASE64`, a server repeats the password.
         if let [scheme, credentials] = words.as_slice()
             && scheme.eq_ignore_ascii_case("basic")

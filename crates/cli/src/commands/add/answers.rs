@@ -226,6 +226,8 @@ pub(super) fn read_secret(flag: &str, name: &str, source: &str) -> CliResult<Str
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
     crate::secrets::check_value(&text)?;
+    // Before anything is sent: servers repeat what they get.
+    crate::printed_secrets::add_value(&text);
     Ok(text)
 }
 

@@ -225,7 +225,11 @@ async fn rules(configs: &[PathBuf], chain: &mut DoctorChain) {
     let file = match find_policy_file(None) {
         Ok(Some(file)) => file,
         Ok(None) => return chain.ok(&H13, "preset balanced"),
-        Err(error) => return chain.fail(&H13, DoctorFinding::new(error.to_string()), &[]),
+        Err(error) => {
+            let mut finding = DoctorFinding::new(error.message.to_string());
+            finding.mend = error.hint.clone().or_else(|| Some("hospes policy check".to_owned()));
+            return chain.fail(&H13, finding, &[]);
+        }
     };
     match read_policy(&file) {
         Ok(policy) => {
