@@ -155,7 +155,7 @@ impl House {
             hospes.start_gateway_with(&config, &[&["--policy", policy.to_str().unwrap()], args].concat());
         let link = hospes.console().await;
         browser.open(&link).await;
-        browser.wait_for_text("Nothing waits for you").await;
+        browser.wait_for_text("waits for").await;
         browser.keys("1").await;
         browser.wait_for_text("No pending approvals").await;
         let client = Arc::new(Client::connect(up.url.as_str()).await.unwrap());

@@ -116,9 +116,9 @@ async fn the_first_steps_end_on_home_with_a_first_call() {
     browser.take_screenshot("welcome-called").await;
     browser.run("document.querySelector('[data-next]').focus()").await;
     browser.keys(ENTER).await;
-    browser.wait_for_text("Nothing waits for you").await;
+    browser.wait_for_text("Went wrong today").await;
     browser.wait_until_gone("[data-welcome]").await;
     browser.open(&format!("{origin}/")).await;
-    browser.wait_for_text("Nothing waits for you").await;
+    browser.wait_for_text("Went wrong today").await;
     browser.wait_until_gone("[data-welcome]").await;
 }
