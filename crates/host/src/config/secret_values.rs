@@ -319,25 +319,4 @@ mod tests {
             "••• ••• ••• ••• production"
         );
     }
-
-    /// As a measurement for the documentation: `cargo nextest run … --run-ignored all --no-capture`.
-    #[test]
-    #[ignore = "it measures"]
-    fn the_cost_of_a_line_is_that_of_one_pass() {
-        let values: Vec<String> = (0..50).map(|at| format!("s3cret-token-{at:04}-{}", at * 7_919)).collect();
-        let mut masked = SecretValues::default();
-        values.iter().for_each(|value| masked.add_text(value));
-        let line = "INFO hospes_host::upstream: server is ready server=github tools=34 revision=2025-06-18 in 312 ms";
-        let time = |mask: &dyn Fn() -> usize| {
-            let begun = std::time::Instant::now();
-            let total: usize = (0..20_000).map(|_| mask()).sum();
-            (begun.elapsed() / 20_000, total)
-        };
-        let _built = masked.mask(line);
-        let now = time(&|| masked.mask(line).len());
-        let before =
-            time(&|| values.iter().fold(line.to_owned(), |text, value| text.replace(value, MASK)).len());
-        println!("a line: {:?}; by replacing each value: {:?}", now.0, before.0);
-        assert!(now.0 <= before.0 * 2);
-    }
 }
