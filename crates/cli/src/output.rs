@@ -54,16 +54,18 @@ fn print_err(text: &str) {
     let _gone = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Prints a message that is broken at a width. A screen breaks it at its own.
+/// Prints a message that is broken at a width. A screen breaks it at its own. The text is masked before, because a secret
+/// must not be broken into parts.
 fn err_broken(format: impl Fn(Option<usize>) -> String) {
-    if !screen_log::take(&printed_secrets::mask(&format(None))) {
-        print_err(&printed_secrets::mask(&format(talk_width())));
+    if !screen_log::take(&format(None)) {
+        print_err(&format(talk_width()));
     }
 }
 
 /// Prints a message after a label.
 fn err_labelled(label: &str, style: &str, text: &str) {
-    err_broken(|width| format_labelled(label, style, text, width));
+    let text = printed_secrets::mask(text);
+    err_broken(|width| format_labelled(label, style, &text, width));
 }
 
 impl CliOutput {
@@ -104,6 +106,7 @@ impl CliOutput {
     /// Prints a progress message in sentences, wrapped at words.
     pub(crate) fn say_wrapped(self, text: impl fmt::Display) {
         let text = text.to_string();
+        let text = printed_secrets::mask(&text);
         if !self.quiet {
             err_broken(|width| wrap_lines(&text, WRAP_INDENT, width) + "\n");
         }
@@ -112,7 +115,7 @@ impl CliOutput {
     /// Prints a progress message that `format` breaks at the width of the terminal, or not at all for a screen.
     pub(crate) fn say_broken(self, format: impl Fn(Option<usize>) -> String) {
         if !self.quiet {
-            err_broken(|width| format(width) + "\n");
+            err_broken(|width| printed_secrets::mask(&format(width)).into_owned() + "\n");
         }
     }
 
