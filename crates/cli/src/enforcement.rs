@@ -205,13 +205,9 @@ async fn follow_policy_file(
     output: CliOutput,
 ) {
     let shown = paths::display_path(&file);
-    let accept_new = |has_rules| {
-        let has_changed = effects.pins.as_ref().is_some_and(|pins| pins.set(default_pin_mode(has_rules)));
-        match (has_changed, has_rules) {
-            (false, _) => "",
-            (true, true) => "; new servers wait for your review from now on",
-            (true, false) => "; new servers are accepted on first use from now on",
-        }
+    let review_new = || match effects.pins.as_ref().is_some_and(|pins| pins.set(default_pin_mode(true))) {
+        true => "; new servers wait for your review from now on",
+        false => "",
     };
     loop {
         let has_changed = watch.look().await;
@@ -221,8 +217,8 @@ async fn follow_policy_file(
         }
         if !file.exists() {
             effects.problems.set(&shown, None);
-            let pins = accept_new(false);
-            output.warn(format_args!("{shown} was deleted; the previous rules remain in effect{pins}"));
+            // As long as its rules remain, so does the review of new servers that comes with them.
+            output.warn(format_args!("{shown} was deleted; the previous rules remain in effect"));
             continue;
         }
         match read_policy(&file)
@@ -230,7 +226,7 @@ async fn follow_policy_file(
         {
             Ok(policy) => {
                 effects.problems.set(&shown, None);
-                let pins = accept_new(true);
+                let pins = review_new();
                 let is_known = guard.policy().is_some_and(|known| known.version() == policy.version());
                 if is_known && pins.is_empty() {
                     continue;
