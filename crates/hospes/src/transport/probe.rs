@@ -96,6 +96,8 @@ impl Drop for CountGuard<'_> {
 struct ProbeArguments {
     text: String,
     millis: u64,
+    /// Number of steps of `progress`; 0 stands for 3.
+    steps: u32,
 }
 
 impl Service for ProbeService {
@@ -146,11 +148,12 @@ impl ProbeService {
             }
             Some("forever") => std::future::pending().await,
             Some("progress") => {
-                for step in 1..=3 {
-                    context.progress(f64::from(step), Some(3.0), None);
+                let steps = if arguments.steps == 0 { 3 } else { arguments.steps };
+                for step in 1..=steps {
+                    context.progress(f64::from(step), Some(f64::from(steps)), None);
                     tokio::time::sleep(Duration::from_millis(arguments.millis)).await;
                 }
-                "there".to_owned()
+                if arguments.text.is_empty() { "there".to_owned() } else { arguments.text }
             }
             Some("log") => {
                 context.log(LoggingLevel::Info, serde_json::json!("hello"));

@@ -89,6 +89,11 @@ impl<T> OutstandingRequests<T> {
         Self { last_id: 0, waiting: HashMap::default(), max, wake: None, strays: 0 }
     }
 
+    /// Continues the ids after `last`.
+    pub(super) fn continue_ids_after(&mut self, last: i64) {
+        self.last_id = self.last_id.max(last);
+    }
+
     /// Registers an outgoing request. The returned id, which is also the progress token, has never been used before.
     ///
     /// # Errors

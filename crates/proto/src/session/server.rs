@@ -173,6 +173,20 @@ impl<T, W> ServerSession<T, W> {
         }
     }
 
+    /// Uses ids above `last` for requests to the client, because it may still answer those of an earlier server of the
+    /// session.
+    #[must_use]
+    pub fn with_request_ids_after(mut self, last: i64) -> Self {
+        self.asked.continue_ids_after(last);
+        self
+    }
+
+    /// Returns true once the client may be sent requests: it has said `initialized`, or sent a request.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, SessionPhase::Ready(_))
+    }
+
     /// Result of the handshake, once it is complete.
     #[must_use]
     pub fn initialized(&self) -> Option<&NegotiatedSession> {

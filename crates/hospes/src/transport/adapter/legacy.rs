@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hospes_model::{
     Implementation, InitializeParams, InitializeResult, Method, RawJson, Reply, RequestId, Revision,
-    RpcError, SetLevelParams, SubscribeParams, message,
+    RpcError, ServerCapabilities, SetLevelParams, SubscribeParams, message,
 };
 use hospes_proto::session::server::RequestAction as Verdict;
 
@@ -72,17 +72,7 @@ impl ServiceAdapter {
         let info: Implementation = decode_part(server_info(&discovered).as_bytes(), "server name")
             .map_err(|why| refuse(revision, RpcError::internal(why.message)))?;
         let mut capabilities = discovered.capabilities;
-        let tasks = super::tasks::complete_task_capability(&mut capabilities);
-        let changes = |flag: Option<bool>| flag.unwrap_or_default();
-        let offers = ServerOffers {
-            tasks,
-            task_list: capabilities.tasks.as_ref().is_some_and(|tasks| tasks.list.is_some()),
-            logging: capabilities.logging.is_some(),
-            subscribe: capabilities.resources.as_ref().is_some_and(|r| changes(r.subscribe)),
-            tools_changes: capabilities.tools.as_ref().is_some_and(|t| changes(t.list_changed)),
-            prompts_changes: capabilities.prompts.as_ref().is_some_and(|p| changes(p.list_changed)),
-            resources_changes: capabilities.resources.as_ref().is_some_and(|r| changes(r.list_changed)),
-        };
+        let offers = read_offers(&mut capabilities);
         let mut result = InitializeResult::new(revision.as_str(), capabilities, info);
         result.instructions = discovered.instructions;
         let reply = Reply::Initialize(Box::new(result));
@@ -209,6 +199,21 @@ impl ServiceAdapter {
             epoch,
         });
         RunningCall::new(Arc::clone(self), Exchange::new(held, call), id.clone(), Some(Arc::clone(session)))
+    }
+}
+
+/// Reads what the adapter answers for from the server's capabilities, and completes those of tasks.
+pub(super) fn read_offers(capabilities: &mut ServerCapabilities) -> ServerOffers {
+    let tasks = super::tasks::complete_task_capability(capabilities);
+    let changes = |flag: Option<bool>| flag.unwrap_or_default();
+    ServerOffers {
+        tasks,
+        task_list: capabilities.tasks.as_ref().is_some_and(|tasks| tasks.list.is_some()),
+        logging: capabilities.logging.is_some(),
+        subscribe: capabilities.resources.as_ref().is_some_and(|r| changes(r.subscribe)),
+        tools_changes: capabilities.tools.as_ref().is_some_and(|t| changes(t.list_changed)),
+        prompts_changes: capabilities.prompts.as_ref().is_some_and(|p| changes(p.list_changed)),
+        resources_changes: capabilities.resources.as_ref().is_some_and(|r| changes(r.list_changed)),
     }
 }
 

@@ -17,6 +17,8 @@ mod round_answers;
 mod running_call;
 mod service_adapter;
 mod session;
+#[cfg(feature = "http")]
+mod session_snapshot;
 mod session_tasks;
 mod tasks;
 mod write;
@@ -32,4 +34,6 @@ pub(crate) use service_adapter::{AdapterSettings, ServiceAdapter, random_bytes};
 #[cfg(feature = "http")]
 pub(crate) use session::StreamAttendance;
 pub(crate) use session::{CallTable, Heard, LegacySession, ModernCalls};
+#[cfg(feature = "http")]
+pub(crate) use session_snapshot::{RestoredSession, SessionState};
 pub(crate) use write::error as write_refusal;

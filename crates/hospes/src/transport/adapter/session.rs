@@ -81,6 +81,17 @@ struct NewSubscriptions {
 
 type SessionMachine = ServerSession<Arc<CallStopSwitch>, AnswerTarget>;
 
+/// Maximum number of a process that continues a session.
+#[cfg(feature = "http")]
+const MAX_GENERATION: u64 = (1 << 21) - 1;
+
+fn limits() -> SessionLimits {
+    let mut limits = SessionLimits::default();
+    // How many run at once is the transport's to say.
+    limits.max_in_flight = usize::MAX;
+    limits
+}
+
 /// Destination of the answer to a question.
 #[derive(Debug)]
 struct AnswerTarget {
@@ -95,10 +106,28 @@ impl LegacySession {
         params: Arc<InitializeParams>,
         peer: impl FnOnce(hospes_model::Revision) -> Peer,
     ) -> Result<Self, RpcError> {
-        let mut limits = SessionLimits::default();
-        // How many run at once is the transport's to say.
-        limits.max_in_flight = usize::MAX;
-        let mut machine = ServerSession::new(revisions, limits);
+        Self::with_machine(SessionMachine::new(revisions, limits()), params, peer)
+    }
+
+    /// Continues a session that other processes have served; this one is number `generation` of all.
+    #[cfg(feature = "http")]
+    pub(super) fn continued(
+        revisions: RevisionSet,
+        params: Arc<InitializeParams>,
+        peer: impl FnOnce(hospes_model::Revision) -> Peer,
+        generation: u64,
+    ) -> Result<Self, RpcError> {
+        // 2^32 ids for each process, all of which JSON parsers with 53 bits of precision can read.
+        let used = i64::try_from(generation.min(MAX_GENERATION) << 32).unwrap_or_default();
+        let machine = SessionMachine::new(revisions, limits()).with_request_ids_after(used);
+        Self::with_machine(machine, params, peer)
+    }
+
+    fn with_machine(
+        mut machine: SessionMachine,
+        params: Arc<InitializeParams>,
+        peer: impl FnOnce(hospes_model::Revision) -> Peer,
+    ) -> Result<Self, RpcError> {
         let revision = machine.initialize(params)?.revision;
         Ok(Self {
             peer: Arc::new(peer(revision)),
@@ -377,6 +406,25 @@ impl LegacySession {
             .with_resources_list_changed(self.offers.resources_changes)
             .with_resource_subscriptions(uris)
             .with_task_ids(self.tasks.get().map(|tasks| tasks.followed()).unwrap_or_default())
+    }
+
+    /// Returns whether the client is ready, and the resources that it has subscribed to.
+    #[cfg(feature = "http")]
+    pub(super) fn subscription_state(&self) -> (bool, Vec<String>) {
+        let machine = self.machine();
+        (machine.is_ready(), machine.subscriptions().map(str::to_owned).collect())
+    }
+
+    /// Returns the ids of the tasks whose changes are sent.
+    #[cfg(feature = "http")]
+    pub(super) fn followed_tasks(&self) -> Vec<String> {
+        self.tasks.get().map(|tasks| tasks.followed()).unwrap_or_default()
+    }
+
+    /// Sends the changes of a task, too.
+    #[cfg(feature = "http")]
+    pub(super) fn follow_task(&self, id: &str) {
+        self.tasks().follow(id);
     }
 
     /// The number of this state of the subscriptions.

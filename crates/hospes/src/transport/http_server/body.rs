@@ -16,6 +16,9 @@ use super::active_request::ActiveRequest;
 /// Maximum size of one chunk of an event stream, in bytes.
 const MAX_CHUNK_BYTES: usize = 64 * 1024;
 
+/// Interval of keep-alives of a body that has none.
+const NO_KEEP_ALIVE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The body of a response of an [`Endpoint`](super::Endpoint).
 pub struct Body(BodyKind);
 
@@ -98,6 +101,17 @@ impl Body {
         }
     }
 
+    /// Creates a body of the events that another process sends. It ends when `body` ends or fails, and adds nothing to
+    /// it: events may lie across its frames.
+    #[must_use]
+    pub fn forwarded_events<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+    {
+        let source = ForwardedEvents { body: Box::pin(body) };
+        Self::events(Vec::new(), source, NO_KEEP_ALIVE)
+    }
+
     /// Events that are all there.
     pub(super) fn ended(events: Vec<u8>) -> Self {
         Self::full(events)
@@ -141,6 +155,25 @@ impl EventStreamBody {
         self.silence = None;
         sse::write_comment(&mut out, "");
         Poll::Ready(Some(out.into()))
+    }
+}
+
+/// Events of another process.
+struct ForwardedEvents<B> {
+    body: Pin<Box<B>>,
+}
+
+impl<B: http_body::Body<Data = Bytes> + Send> EventSource for ForwardedEvents<B> {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        while out.len() < MAX_CHUNK_BYTES {
+            match std::task::ready!(self.body.as_mut().poll_frame(cx)) {
+                Some(Ok(frame)) => out.extend(frame.into_data().unwrap_or_default()),
+                // Its client resumes the stream.
+                Some(Err(_)) | None => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

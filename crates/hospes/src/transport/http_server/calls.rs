@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use bytes::Bytes;
-use hospes_model::{Era, Revision};
+use hospes_model::{Era, RequestId, Revision};
 use hospes_proto::frame::sse::{self, SseEventHead};
 use http::{Response, StatusCode};
 use tokio::time::Sleep;
 
 use super::body::{Body, EventSource};
 use super::endpoint_inner::CallPermit;
-use super::event_log::EventLog;
+use super::event_log::{EventLog, EventLogReader};
 use super::response::{events, json, status};
 use super::sessions::SessionGuard;
+use super::shared_log::SharedLog;
+use super::shared_sessions::{NewStream, StreamRequest};
 use crate::transport::adapter::{CallStopReason, CallTable, RunningCall, RunningCallOutput};
 
 /// Maximum size of one chunk of the stream, in bytes.
@@ -42,11 +44,19 @@ struct LegacyPost {
     session: SessionGuard,
     /// Log of the events, once the answer is a stream.
     log: Option<Arc<EventLog>>,
+    /// Reads the log for this response, if processes share the session: an event is sent once the directory has it.
+    reader: Option<Box<EventLogReader>>,
+}
+
+impl LegacyPost {
+    fn new(session: SessionGuard) -> Self {
+        Self { session, log: None, reader: None }
+    }
 }
 
 impl PostCalls {
     pub(super) fn one(permit: CallPermit, call: RunningCall, session: Option<SessionGuard>) -> Self {
-        let legacy = session.map(|session| LegacyPost { session, log: None });
+        let legacy = session.map(LegacyPost::new);
         Self {
             permit: Some(permit),
             running: vec![call],
@@ -66,7 +76,7 @@ impl PostCalls {
         Self {
             permit: Some(permit),
             running: calls,
-            legacy: Some(LegacyPost { session, log: None }),
+            legacy: Some(LegacyPost::new(session)),
             batch: Some(answers),
             entered: false,
             text: Vec::new(),
@@ -174,11 +184,19 @@ impl PostCalls {
         match &mut self.legacy {
             Some(legacy) => {
                 let session = legacy.session.get();
-                let log = session.begin_stream(false);
-                if session.session().peer().revision == Revision::V2025_11_25 {
-                    log.prime(retry, &mut out);
+                let log = session.begin_stream(|| NewStream::Requests(stream_requests(&self.running)));
+                let primed = session.session().peer().revision == Revision::V2025_11_25;
+                if log.shared_log().is_some() {
+                    legacy.reader = Some(Box::new(log.first_reader(primed.then_some(retry))));
+                    messages.for_each(|text| log.store(text, None));
+                    // Also without a message: the client is told where the stream begins.
+                    SharedLog::start(&log);
+                } else {
+                    if primed {
+                        log.prime(retry, &mut out);
+                    }
+                    messages.for_each(|text| log.append(text, &mut out));
                 }
-                messages.for_each(|text| log.append(text, &mut out));
                 legacy.log = Some(log);
             }
             None => messages.for_each(|text| sse::write_event(&mut out, SseEventHead::default(), text)),
@@ -235,7 +253,8 @@ impl PostCalls {
         for call in &running {
             call.context().mark_stream_closed();
         }
-        let log = legacy.log.unwrap_or_else(|| legacy.session.get().begin_stream(false));
+        let begin = || legacy.session.get().begin_stream(|| NewStream::Requests(stream_requests(&running)));
+        let log = legacy.log.clone().unwrap_or_else(begin);
         runtime.spawn(finish_detached(running, log, legacy.session, permit));
     }
 
@@ -246,6 +265,13 @@ impl PostCalls {
             let call = &mut self.running[at];
             let log = self.legacy.as_ref().and_then(|legacy| legacy.log.as_ref());
             let said = match log {
+                Some(log) if log.is_congested(cx) => Poll::Pending,
+                Some(log) if log.shared_log().is_some() => {
+                    self.text.clear();
+                    let said = call.poll_output(cx, &mut self.text);
+                    store_output(log, call.id(), said, &self.text);
+                    said
+                }
                 Some(log) => {
                     self.text.clear();
                     let said = call.poll_output(cx, &mut self.text);
@@ -314,10 +340,22 @@ impl EventSource for PostCalls {
                 at += 1;
             }
         }
-        if self.running.is_empty() {
-            if let Some(log) = self.log() {
-                log.end();
+        if self.running.is_empty()
+            && let Some(log) = self.log()
+        {
+            log.end();
+        }
+        if let Some(LegacyPost { log: Some(log), reader: Some(reader), .. }) = &mut self.legacy {
+            if log.poll(reader, cx, out).is_ready() {
+                self.detach();
+                return Poll::Ready(());
             }
+            if self.running.is_empty() {
+                // The rest is on its way to the directory.
+                return Poll::Pending;
+            }
+        }
+        if self.running.is_empty() {
             return Poll::Ready(());
         }
         // Once more, because a handler may have asked for it during this poll.
@@ -337,6 +375,30 @@ impl Drop for PostCalls {
     }
 }
 
+/// The requests of calls, as a stream that will answer them names them.
+fn stream_requests(running: &[RunningCall]) -> Vec<StreamRequest> {
+    let request = |call: &RunningCall| StreamRequest {
+        id: id_json(call.id()),
+        method: call.method().name().to_owned(),
+    };
+    running.iter().map(request).collect()
+}
+
+/// The JSON text of an id.
+fn id_json(id: &RequestId) -> String {
+    // A number or a string cannot fail.
+    serde_json::to_string(id).unwrap_or_default()
+}
+
+/// Keeps what a call has said until the directory has it.
+fn store_output(log: &Arc<EventLog>, id: &RequestId, said: Poll<RunningCallOutput>, text: &[u8]) {
+    match said {
+        Poll::Ready(RunningCallOutput::Message) => log.store(text, None),
+        Poll::Ready(RunningCallOutput::Answer(_)) => log.store(text, Some(id_json(id))),
+        Poll::Ready(RunningCallOutput::Silence) | Poll::Pending => {}
+    }
+}
+
 async fn finish_detached(
     mut running: Vec<RunningCall>,
     log: Arc<EventLog>,
@@ -348,6 +410,18 @@ async fn finish_detached(
         running.retain_mut(|call| {
             loop {
                 text.clear();
+                if log.is_congested(cx) {
+                    return true;
+                }
+                if log.shared_log().is_some() {
+                    let said = call.poll_output(cx, &mut text);
+                    store_output(&log, call.id(), said, &text);
+                    match said {
+                        Poll::Ready(RunningCallOutput::Message) => continue,
+                        Poll::Ready(_) => return false,
+                        Poll::Pending => return true,
+                    }
+                }
                 match call.poll_output(cx, &mut text) {
                     Poll::Ready(RunningCallOutput::Message) => {
                         log.keep(&text);

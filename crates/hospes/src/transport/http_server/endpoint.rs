@@ -17,6 +17,8 @@ use super::limits::{EndpointLimits, PageHandler};
 use super::post::PostStart;
 use super::receive::{drain, read};
 use super::response::rejection_response;
+use super::session_route;
+use super::shared_sessions::SessionDirectory;
 use crate::service::BoxService;
 use crate::transport::adapter::{AdapterSettings, PeerCache};
 
@@ -34,8 +36,9 @@ impl Endpoint {
         admission: AdmissionRules,
         limits: EndpointLimits,
         pages: Option<PageHandler>,
+        directory: Option<Arc<dyn SessionDirectory>>,
     ) -> Self {
-        Self(EndpointInner::new(service, adapter, admission, limits, pages))
+        Self(EndpointInner::new(service, adapter, admission, limits, pages, directory))
     }
 
     /// The path served.
@@ -164,6 +167,11 @@ where
                         Ok(whole) => whole,
                         Err(rejection) => break 'answer rejection_response(&rejection),
                     };
+                    if let Some(routed) = session_route::answer(inner, source.peers(), &parts, &head, &whole)
+                    {
+                        drop(whole);
+                        break 'answer routed.await;
+                    }
                     let begun = match super::post::plan(inner, &parts, &head, &whole) {
                         Ok(plan) => super::post::begin(inner, source.peers(), parts, &whole, plan),
                         Err(rejection) => break 'answer rejection_response(&rejection),
@@ -176,8 +184,14 @@ where
                         PostStart::Open(opening) => opening.await,
                     };
                 }
-                EndpointMethod::Get => super::listen::get(inner, &parts, &head),
-                EndpointMethod::Delete => super::listen::delete(inner, &parts, &head),
+                other => {
+                    let routed = session_route::answer(inner, source.peers(), &parts, &head, &Bytes::new());
+                    match (routed, other) {
+                        (Some(routed), _) => break 'answer routed.await,
+                        (None, EndpointMethod::Get) => super::listen::get(inner, &parts, &head),
+                        (None, _) => super::listen::delete(inner, &parts, &head),
+                    }
+                }
             };
             done.unwrap_or_else(|rejection| rejection_response(&rejection))
         };

@@ -12,7 +12,9 @@ use http::Response;
 use super::body::Body;
 use super::limits::{EndpointLimits, PageHandler};
 use super::response::{busy_rejection, rejection_response};
+use super::session_route::AdoptionLocks;
 use super::sessions::SessionTable;
+use super::shared_sessions::SessionDirectory;
 use super::sse_transport::SseTransport;
 use crate::service::BoxService;
 use crate::transport::adapter::{AdapterSettings, PeerCache, ServiceAdapter};
@@ -23,6 +25,10 @@ pub(super) struct EndpointInner {
     pub(super) admission: AdmissionRules,
     pub(super) limits: EndpointLimits,
     pub(super) sessions: SessionTable,
+    /// The directory of sessions that processes share, if they do.
+    pub(super) directory: Option<Arc<dyn SessionDirectory>>,
+    /// Locks of the sessions that are being adopted.
+    pub(super) adoptions: AdoptionLocks,
     /// The older transport, where it is served.
     sse: Option<Arc<SseTransport>>,
     pages: Option<PageHandler>,
@@ -65,6 +71,7 @@ impl EndpointInner {
         admission: AdmissionRules,
         limits: EndpointLimits,
         pages: Option<PageHandler>,
+        directory: Option<Arc<dyn SessionDirectory>>,
     ) -> Arc<Self> {
         let sse = SseTransport::new(service.clone(), &adapter, &limits, admission.max_message_bytes);
         Arc::new(Self {
@@ -72,6 +79,8 @@ impl EndpointInner {
             sse: sse.map(Arc::new),
             admission,
             sessions: SessionTable::new(limits.sessions),
+            directory,
+            adoptions: AdoptionLocks::default(),
             limits,
             pages,
             calls: AtomicUsize::new(0),

@@ -13,12 +13,17 @@ mod event_log;
 mod limits;
 mod listen;
 mod middleware;
+mod outcome_unknown;
 mod post;
 mod receive;
 mod response;
 mod server;
+mod session_route;
+mod session_share;
 mod sessions;
 mod settings;
+mod shared_log;
+pub mod shared_sessions;
 mod sse;
 mod sse_transport;
 #[cfg(test)]

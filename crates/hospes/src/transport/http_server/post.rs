@@ -16,6 +16,7 @@ use super::caller::sender;
 use super::calls::PostCalls;
 use super::endpoint_inner::EndpointInner;
 use super::response::{busy_rejection, empty, json, refusal_status, rejection_response};
+use super::session_route::{EnterError, ReservedSession, directory_rejection};
 use super::sessions::{HttpSession, SessionTableFull};
 use crate::params::Params;
 use crate::peer::RequestSender;
@@ -370,22 +371,32 @@ async fn open(
         Ok(permit) => permit,
         Err(rejection) => return rejection_response(&rejection),
     };
-    let opened = Arc::clone(&inner.adapter).open(id.clone(), params, sender).await;
+    // Before the service is asked: a session that it begins elsewhere must be known to all processes.
+    let reserved = match ReservedSession::new(&inner, &sender).await {
+        Ok(reserved) => reserved,
+        Err(error) => return rejection_response(&directory_rejection(Some(id), &error)),
+    };
+    let opened = Arc::clone(&inner.adapter).open(id.clone(), params.clone(), sender).await;
     drop(permit);
     let InitializedSession { session, answer } = match opened {
         Ok(opened) => opened,
         Err(answer) => return json(StatusCode::OK, answer),
     };
-    match inner.sessions.enter(session) {
+    let entered = match reserved {
+        Some(reserved) => reserved.enter(&inner, session, params).await,
+        None => inner.sessions.enter(session).map_err(EnterError::Full),
+    };
+    match entered {
         Ok(session) => {
             inner.start_sweeping();
             let mut response = json(StatusCode::OK, answer);
             response.headers_mut().insert(SESSION_ID, session.id().to_header());
             response
         }
-        Err(SessionTableFull(max)) => rejection_response(&busy_rejection(
+        Err(EnterError::Full(SessionTableFull(max))) => rejection_response(&busy_rejection(
             Some(id),
             format!("too many sessions: the limit is {max} (setting max_sessions)"),
         )),
+        Err(EnterError::Directory(error)) => rejection_response(&directory_rejection(Some(id), &error)),
     }
 }

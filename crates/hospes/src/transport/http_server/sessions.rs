@@ -4,12 +4,15 @@ use std::borrow::Borrow;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hospes_proto::http::SessionId;
 
-use super::event_log::{EventCursor, EventLog};
+use super::event_log::EventLog;
+use super::session_share::SessionShare;
+use super::shared_log::SharedLog;
+use super::shared_sessions::{DirectoryError, NewStream, ResumedEvents};
 use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCalls, random_bytes};
 
 /// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
@@ -27,11 +30,13 @@ pub(super) struct HttpSession {
     /// The tick of its last request.
     used: AtomicU32,
     /// Number of requests and streams that keep it open.
-    holders: AtomicUsize,
+    holders: AtomicU32,
     ended: AtomicBool,
     /// Grows with every GET stream; a new one replaces the old one.
-    listeners: AtomicU64,
+    listeners: AtomicU32,
     streams: Mutex<SessionStreams>,
+    /// The session in the directory, if processes share it.
+    shared: Option<Box<SessionShare>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,11 +70,42 @@ impl HttpSession {
         SessionGuard(Arc::clone(self))
     }
 
+    /// Returns the session in the directory, if processes share it.
+    pub(super) fn shared(&self) -> Option<&SessionShare> {
+        self.shared.as_deref()
+    }
+
+    /// Stores what has changed since the last time for the next process that serves the session.
+    pub(super) async fn save(&self) -> Result<(), DirectoryError> {
+        match &self.shared {
+            Some(shared) => shared.save(&self.session).await,
+            None => Ok(()),
+        }
+    }
+
     /// Begins a stream that can be taken up again.
-    pub(super) fn begin_stream(&self, listen: bool) -> Arc<EventLog> {
+    pub(super) fn begin_stream(self: &Arc<Self>, opened: impl FnOnce() -> NewStream) -> Arc<EventLog> {
+        self.add_stream(|number| match &self.shared {
+            Some(_) => {
+                let opened = opened();
+                let listen = opened == NewStream::Listen;
+                EventLog::shared(number, listen, SharedLog::new(self, number, opened))
+            }
+            None => EventLog::new(number, opened() == NewStream::Listen),
+        })
+    }
+
+    /// Continues a stream from the events that the directory has kept.
+    pub(super) fn continue_stream(self: &Arc<Self>, resumed: ResumedEvents) -> Arc<EventLog> {
+        let ResumedEvents { stream, is_listen, after, events } = resumed;
+        let shared = SharedLog::of_stream(self, stream);
+        self.add_stream(|number| EventLog::resumed(number, is_listen, shared, after, events))
+    }
+
+    fn add_stream(&self, log: impl FnOnce(u32) -> EventLog) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.last += 1;
-        let log = Arc::new(EventLog::new(streams.last, listen));
+        let log = Arc::new(log(streams.last));
         if streams.logs.len() >= MAX_LOGGED_STREAMS {
             let ended = streams.logs.iter().position(|log| log.has_ended()).unwrap_or(0);
             streams.logs.remove(ended);
@@ -78,14 +114,15 @@ impl HttpSession {
         log
     }
 
-    /// The stream that a cursor points into, if it is still known.
-    pub(super) fn stream(&self, cursor: EventCursor) -> Option<Arc<EventLog>> {
-        self.streams().logs.iter().find(|log| log.number() == cursor.stream).cloned()
+    /// The stream that an event id names, if it is still known, and the position of the event.
+    pub(super) fn stream(&self, event_id: &str) -> Option<(Arc<EventLog>, u64)> {
+        let streams = self.streams();
+        streams.logs.iter().find_map(|log| Some((Arc::clone(log), log.position_of(event_id)?)))
     }
 
     /// Becomes the one that listens; returns its number and the call for changes, if there has been one.
-    pub(super) fn become_listener(&self) -> (u64, Option<SessionListenCalls>) {
-        let number = self.listeners.fetch_add(1, Ordering::AcqRel) + 1;
+    pub(super) fn become_listener(&self) -> (u32, Option<SessionListenCalls>) {
+        let number = self.listeners.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         // The stream that is replaced has to see it and end:
         // each message goes out on one stream only (HMUL-02).
         self.session.wake_listener();
@@ -93,18 +130,25 @@ impl HttpSession {
     }
 
     /// Returns true if that listener has not been replaced.
-    pub(super) fn is_listener(&self, number: u64) -> bool {
+    pub(super) fn is_listener(&self, number: u32) -> bool {
         self.listeners.load(Ordering::Acquire) == number && !self.has_ended()
     }
 
     /// Gives back the call for changes, for the next listener.
-    pub(super) fn return_listen(&self, number: u64, listen: SessionListenCalls) {
+    pub(super) fn return_listen(&self, number: u32, listen: SessionListenCalls) {
         if self.is_listener(number) {
             self.streams().listen = Some(Box::new(listen));
         }
     }
 
-    fn end(&self) {
+    /// Stops serving the session here, because another process owns it or it has ended.
+    pub(super) fn abandon(&self) {
+        tracing::info!(id = ?self.id, "the session is served elsewhere or has ended");
+        self.stop();
+    }
+
+    /// Stops what runs for the session here.
+    fn stop(&self) {
         self.ended.store(true, Ordering::Release);
         self.session.stop(CallStopReason::SessionEnded);
         let mut streams = self.streams();
@@ -188,20 +232,30 @@ impl SessionTable {
 
     /// Adds a session that has been opened. At the cap, unused sessions make room.
     pub(super) fn enter(&self, session: Arc<LegacySession>) -> Result<Arc<HttpSession>, SessionTableFull> {
+        self.enter_as(new_session_id(), session, None)
+    }
+
+    /// Adds a session under an id that it has.
+    pub(super) fn enter_as(
+        &self,
+        id: SessionId,
+        session: Arc<LegacySession>,
+        shared: Option<SessionShare>,
+    ) -> Result<Arc<HttpSession>, SessionTableFull> {
         // Counted before it is compared, so that concurrent handshakes cannot exceed the maximum.
         if self.count.fetch_add(1, Ordering::AcqRel) >= self.max && !self.evict() {
             self.count.fetch_sub(1, Ordering::AcqRel);
             return Err(SessionTableFull(self.max));
         }
         let session = Arc::new(HttpSession {
-            // HSES-02, HSES-13: 128 bits that nobody can guess.
-            id: SessionId::from_random(random_bytes()),
+            id,
             session,
             used: AtomicU32::new(self.tick.load(Ordering::Relaxed)),
-            holders: AtomicUsize::new(0),
+            holders: AtomicU32::new(0),
             ended: AtomicBool::new(false),
-            listeners: AtomicU64::new(0),
+            listeners: AtomicU32::new(0),
             streams: Mutex::default(),
+            shared: shared.map(Box::new),
         });
         self.shard(session.id.as_str()).insert(SessionEntry(Arc::clone(&session)));
         Ok(session)
@@ -214,22 +268,34 @@ impl SessionTable {
         Some(found)
     }
 
-    /// Ends a session.
+    /// Ends a session, for all processes that share it.
     pub(super) fn remove(&self, session: &HttpSession) {
+        if let Some(shared) = &session.shared {
+            shared.end_in_background();
+        }
+        self.forget(session);
+    }
+
+    /// Ends a session here. If processes share it, it goes on elsewhere.
+    pub(super) fn forget(&self, session: &HttpSession) {
         let id = session.id.as_str();
-        let found = self.shard(id).take(id);
+        let mut shard = self.shard(id);
+        // Another one may have been entered under its id by now.
+        let is_entered = shard.get(id).is_some_and(|entry| std::ptr::eq(&raw const *entry.0, session));
+        let found = if is_entered { shard.take(id) } else { None };
+        drop(shard);
         if let Some(SessionEntry(session)) = found {
             self.count.fetch_sub(1, Ordering::AcqRel);
-            session.end();
+            session.stop();
         }
     }
 
-    /// Ends every session.
+    /// Ends every session here.
     pub(super) fn clear(&self) {
         for shard in &self.shards {
             for SessionEntry(session) in std::mem::take(&mut *lock(shard)) {
                 self.count.fetch_sub(1, Ordering::AcqRel);
-                session.end();
+                session.stop();
             }
         }
     }
@@ -246,6 +312,14 @@ impl SessionTable {
             // Collected first, because `remove` takes the lock of the shard.
             let gone: Vec<_> =
                 lock(shard).iter().filter(|entry| expired(entry)).map(|entry| Arc::clone(&entry.0)).collect();
+            for SessionEntry(session) in &*lock(shard) {
+                let idle = now.wrapping_sub(session.used.load(Ordering::Relaxed));
+                if let Some(shared) = &session.shared
+                    && (idle <= 2 || session.holders.load(Ordering::Acquire) > 0)
+                {
+                    shared.handle().touch();
+                }
+            }
             for session in gone {
                 tracing::debug!(id = ?session.id, "session expired (setting session_idle_timeout)");
                 self.remove(&session);
@@ -284,6 +358,11 @@ impl SessionTable {
         #[expect(clippy::cast_possible_truncation, reason = "any bits do")]
         lock(&self.shards[hash as usize % SHARD_COUNT])
     }
+}
+
+/// HSES-02, HSES-13: 128 bits that nobody can guess.
+pub(super) fn new_session_id() -> SessionId {
+    SessionId::from_random(random_bytes())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,7 @@
 //! Settings of an endpoint.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use http::request::Parts;
 
 use super::endpoint::Endpoint;
 use super::limits::{EndpointLimits, PageHandler};
+use super::shared_sessions::SessionDirectory;
 use crate::service::{BoxService, IntoService};
 use crate::transport::adapter::AdapterSettings;
 
@@ -46,6 +48,7 @@ pub struct EndpointBuilder {
     admission: AdmissionRules,
     pub(super) limits: EndpointLimits,
     pages: Option<PageHandler>,
+    directory: Option<Arc<dyn SessionDirectory>>,
 }
 
 impl EndpointBuilder {
@@ -64,7 +67,7 @@ impl EndpointBuilder {
             buffered_bytes: DEFAULT_MAX_BUFFERED_BYTES,
             sse: false,
         };
-        Self { service, adapter: AdapterSettings::default(), admission, limits, pages: None }
+        Self { service, adapter: AdapterSettings::default(), admission, limits, pages: None, directory: None }
     }
 
     /// The one path that is served.
@@ -242,10 +245,25 @@ impl EndpointBuilder {
         self
     }
 
+    /// Shares the legacy sessions with other processes: any of them may receive a request of a session. They need the
+    /// same service, revisions and [`state_keys`](EndpointBuilder::state_keys). Sessions of HTTP+SSE are not shared.
+    #[must_use]
+    pub fn session_directory(mut self, directory: Arc<dyn SessionDirectory>) -> Self {
+        self.directory = Some(directory);
+        self
+    }
+
     /// The endpoint.
     #[must_use]
     pub fn build(self) -> Endpoint {
-        Endpoint::from_parts(self.service, self.adapter, self.admission, self.limits, self.pages)
+        Endpoint::from_parts(
+            self.service,
+            self.adapter,
+            self.admission,
+            self.limits,
+            self.pages,
+            self.directory,
+        )
     }
 }
 

@@ -6,6 +6,8 @@ mod callers;
 mod legacy;
 mod limits;
 mod modern;
+mod shared;
+mod shared_directory;
 mod sse;
 
 use std::convert::Infallible;

@@ -1,0 +1,52 @@
+//! The answer to a request whose outcome is not known: its process ended after it had the request.
+
+use hospes_model::{Method, RequestId};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// What a client is told, of a tool in words that a model understands.
+const MESSAGE: &str = "The server stopped while this call ran. It may or may not have taken effect; check before \
+                       repeating it.";
+
+/// Request that has no answer.
+pub(super) struct OpenRequest<'a> {
+    id: &'a RequestId,
+    method: &'a str,
+}
+
+impl<'a> OpenRequest<'a> {
+    pub(super) fn new(id: &'a RequestId, method: &'a str) -> Self {
+        Self { id, method }
+    }
+}
+
+/// Returns the answers to requests as a body, an array for a batch; `None` if there is no request.
+pub(super) fn body(open: &[OpenRequest<'_>], is_batch: bool) -> Option<Vec<u8>> {
+    let answers = open.iter().map(|open| {
+        let id = serde_json::to_string(open.id).unwrap_or_default();
+        answer(&id, open.method)
+    });
+    let mut answers: Vec<Vec<u8>> = answers.collect();
+    if !is_batch {
+        return answers.pop();
+    }
+    let mut text = vec![b'['];
+    text.extend_from_slice(&answers.join(&b','));
+    text.push(b']');
+    (!answers.is_empty()).then_some(text)
+}
+
+/// Returns the answer to the request whose id has this JSON text. Models see results of tools and rarely errors, so that
+/// a tool has failed, with a mark for programs in `_meta`.
+pub(super) fn answer(id: &str, method: &str) -> Vec<u8> {
+    let id = serde_json::from_str::<&RawValue>(id).ok();
+    let answer = if method == Method::ToolsCall.name() {
+        json!({"jsonrpc": "2.0", "id": id, "result": {
+            "content": [{"type": "text", "text": MESSAGE}], "isError": true, "_meta": {"outcome": "unknown"},
+        }})
+    } else {
+        let data = json!({"outcome": "unknown"});
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": MESSAGE, "data": data}})
+    };
+    serde_json::to_vec(&answer).unwrap_or_default()
+}
