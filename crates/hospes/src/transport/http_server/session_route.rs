@@ -92,7 +92,8 @@ impl RoutedRequest<'_> {
                     let response = self.answer_here(&session, peers).await;
                     return response.unwrap_or_else(|rejection| rejection_response(&rejection));
                 }
-                Ok(RequestServer::Remote(_)) if self.is_forwarded() => {
+                // Whoever forwarded it looks again.
+                Ok(RequestServer::Remote(_)) | Err(_) if self.is_forwarded() => {
                     let why = "this process does not own the session";
                     let status = StatusCode::MISDIRECTED_REQUEST;
                     let rejection = HttpRejection::new(status, RpcError::invalid_request(why));

@@ -1,0 +1,228 @@
+//! Directory of the sessions of one endpoint, over the shared state of the fleet.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use hospes::transport::http_server::shared_sessions::{
+    AdoptedSession, DirectoryError, DirectoryFuture, SessionDirectory, SessionName, SessionPlace,
+    SharedSession, StreamRequest, UnansweredStream,
+};
+use hospes_fleet::node::{NodeId, NodeRecord};
+use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
+use hospes_fleet::{Relay, RelayError};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::membership::Membership;
+use crate::owned_session::OwnedSession;
+use crate::owned_stream::OwnedStream;
+use crate::transport::{NodeForwarder, NodeTransport};
+
+/// Time for which the list of nodes is used.
+const NODES_LIFETIME: Duration = Duration::from_millis(300);
+/// Number of looks at a session whose owner changes meanwhile.
+const MAX_LOOKS: usize = 3;
+
+/// Directory of the sessions of one endpoint.
+pub struct FleetSessions(Arc<FleetSessionsInner>);
+
+pub(crate) struct FleetSessionsInner {
+    membership: Membership,
+    transport: Arc<dyn NodeTransport>,
+    /// Path of the endpoint. A session of one endpoint does not exist at another.
+    path: Box<str>,
+    /// Time after which a session ends that nobody uses.
+    lifetime: Duration,
+    /// Sessions that this process has owned and may still have in memory.
+    held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
+    nodes: Mutex<Option<(Instant, Arc<Vec<NodeRecord>>)>>,
+}
+
+impl FleetSessions {
+    /// Creates the directory of the endpoint at `path`. `lifetime` is the idle timeout of its sessions.
+    #[must_use]
+    pub fn new(
+        membership: Membership,
+        transport: Arc<dyn NodeTransport>,
+        path: &str,
+        lifetime: Duration,
+    ) -> Self {
+        Self(Arc::new(FleetSessionsInner {
+            membership,
+            transport,
+            path: path.into(),
+            lifetime,
+            held: Mutex::default(),
+            nodes: Mutex::default(),
+        }))
+    }
+}
+
+impl FleetSessionsInner {
+    fn relay(&self) -> &Arc<dyn Relay> {
+        self.membership.relay()
+    }
+
+    /// Returns the key of a session in the shared state, which holds no usable session id.
+    fn key(&self, session: SessionName<'_>) -> SessionKey {
+        // Neither a path nor a session id has a space.
+        SessionKey::new(session.principal, &format!("{} {}", self.path, session.id))
+    }
+
+    fn present_node(&self) -> Result<NodeId, DirectoryError> {
+        let why = "this node has no lease: the shared state did not answer in time";
+        self.membership.node().ok_or_else(|| DirectoryError::Unavailable(why.to_owned()))
+    }
+
+    async fn reserve(&self, session: SessionName<'_>) -> Result<Arc<dyn SharedSession>, DirectoryError> {
+        let key = self.key(session);
+        let owner = SessionOwner::first(self.present_node()?);
+        let new = NewSession::pending(Vec::new());
+        self.relay().reserve(&key, &owner, &new, self.lifetime).await.map_err(directory_error)?;
+        Ok(self.hold(key, owner))
+    }
+
+    async fn locate(&self, session: SessionName<'_>) -> Result<SessionPlace, DirectoryError> {
+        let key = self.key(session);
+        for _ in 0..MAX_LOOKS {
+            let Some(found) = self.relay().find(&key).await.map_err(directory_error)? else {
+                return Ok(SessionPlace::Unknown);
+            };
+            // Before its `initialize` is answered, nobody knows the id of a session.
+            if found.state != SessionState::Active {
+                return Ok(SessionPlace::Unknown);
+            }
+            if self.membership.is_owner(found.owner.node) {
+                return self.own(key, found).await.map(SessionPlace::Here);
+            }
+            if !self.membership.is_own(found.owner.node)
+                && let Some(node) = self.living(found.owner.node).await?
+            {
+                let transport = Arc::clone(&self.transport);
+                return Ok(SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, node))));
+            }
+            match self.adopt(key, &found.owner).await {
+                Ok(adopted) => return Ok(SessionPlace::Here(adopted)),
+                // Another node was faster, or its lease has not ended: the next look says who owns it.
+                Err(RelayError::Fenced { now: Some(_) }) => self.nodes.lock().take(),
+                Err(error) => return Err(directory_error(error)),
+            };
+        }
+        Err(DirectoryError::Unavailable("the session changes its owner".to_owned()))
+    }
+
+    /// Takes the session of an owner that has ended. If that was this process, and it still has the session in memory,
+    /// the session goes on as it is.
+    async fn adopt(&self, key: SessionKey, dead: &SessionOwner) -> Result<AdoptedSession, RelayError> {
+        let Some(me) = self.membership.node() else { return Err(RelayError::Fenced { now: None }) };
+        let found = self.relay().adopt(&key, dead, &me).await?;
+        tracing::info!(session = %key, epoch = found.owner.epoch, "session adopted");
+        if let Some(held) = self.held(&key)
+            && held.continue_as(dead, found.owner)
+        {
+            let generation = held.generation();
+            return Ok(AdoptedSession::new(held, found.body, generation));
+        }
+        let owned = self.hold(key, found.owner);
+        let unanswered = self.unanswered(&owned, &key).await?;
+        let generation = owned.generation();
+        Ok(AdoptedSession::new(owned, found.body, generation).with_unanswered(unanswered))
+    }
+
+    /// Returns a session that this process owns.
+    async fn own(&self, key: SessionKey, found: RelaySession) -> Result<AdoptedSession, DirectoryError> {
+        if let Some(held) = self.held(&key).filter(|held| held.owner() == found.owner) {
+            let generation = held.generation();
+            return Ok(AdoptedSession::new(held, found.body, generation));
+        }
+        // It was adopted for a request that has gone away, or handed over by another node.
+        let owned = self.hold(key, found.owner);
+        let unanswered = self.unanswered(&owned, &key).await.map_err(directory_error)?;
+        let generation = owned.generation();
+        Ok(AdoptedSession::new(owned, found.body, generation).with_unanswered(unanswered))
+    }
+
+    async fn unanswered(
+        &self,
+        owned: &Arc<OwnedSession>,
+        key: &SessionKey,
+    ) -> Result<Vec<UnansweredStream>, RelayError> {
+        let streams = self.relay().streams(key).await?;
+        let unanswered = streams.into_iter().filter(|stream| !stream.pending.is_empty());
+        let unanswered = unanswered.map(|stream| UnansweredStream {
+            stream: Arc::new(OwnedStream::new(Arc::clone(owned), stream.number)),
+            last: stream.last.sequence,
+            requests: stream
+                .pending
+                .into_iter()
+                .map(|pending| StreamRequest {
+                    id: pending.request.into(),
+                    method: String::from_utf8_lossy(&pending.detail).into_owned(),
+                })
+                .collect(),
+        });
+        Ok(unanswered.collect())
+    }
+
+    fn held(&self, key: &SessionKey) -> Option<Arc<OwnedSession>> {
+        self.held.lock().get(key)?.upgrade()
+    }
+
+    fn hold(&self, key: SessionKey, owner: SessionOwner) -> Arc<OwnedSession> {
+        let owned = OwnedSession::new(self.membership.clone(), key, owner);
+        let mut held = self.held.lock();
+        // Those whose sessions have ended; seldom, so that each session pays for itself.
+        if held.len().is_power_of_two() {
+            held.retain(|_, session| session.strong_count() > 0);
+        }
+        held.insert(key, Arc::downgrade(&owned));
+        owned
+    }
+
+    /// Returns the record of a node, if it has its lease.
+    async fn living(&self, node: NodeId) -> Result<Option<NodeRecord>, DirectoryError> {
+        let cached = self.nodes.lock().clone().filter(|(at, _)| at.elapsed() < NODES_LIFETIME);
+        let nodes = match cached {
+            Some((_, nodes)) => nodes,
+            None => {
+                let nodes = self.relay().nodes().await.map_err(directory_error)?;
+                let living = nodes.into_iter().filter(|node| node.alive).map(|node| node.record);
+                let nodes: Arc<Vec<_>> = Arc::new(living.collect());
+                *self.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
+                nodes
+            }
+        };
+        Ok(nodes.iter().find(|record| record.id == node).cloned())
+    }
+}
+
+impl SessionDirectory for FleetSessions {
+    fn reserve<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, Arc<dyn SharedSession>> {
+        self.0.reserve(session).boxed()
+    }
+
+    fn locate<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, SessionPlace> {
+        self.0.locate(session).boxed()
+    }
+}
+
+impl fmt::Debug for FleetSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FleetSessions").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+/// What an endpoint makes of an error of the shared state.
+pub(crate) fn directory_error(error: RelayError) -> DirectoryError {
+    match error {
+        // Without a present owner, it is this node that may not act.
+        RelayError::Fenced { now: Some(_) } | RelayError::Gone => DirectoryError::NotOwned,
+        RelayError::LimitExceeded { .. } | RelayError::OutOfOrder { .. } => {
+            DirectoryError::Refused(error.to_string())
+        }
+        _ => DirectoryError::Unavailable(error.to_string()),
+    }
+}

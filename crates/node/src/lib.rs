@@ -1,0 +1,48 @@
+//! Node of a fleet: several processes of one MCP server behind one address.
+//!
+//! A client of an older revision keeps a session, and a load balancer may send each of its requests to another node.
+//! The node that answers `initialize` owns the session. The others forward its requests there. When the owner ends,
+//! the next node that has a request of the session adopts it: it continues the session and its event streams, and
+//! answers what the former owner has not.
+//!
+//! [`Membership`] joins the fleet over a [`Relay`](hospes_fleet::Relay) and keeps the lease. [`FleetSessions`] is the
+//! session directory of an endpoint:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use std::time::Duration;
+//! # use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint};
+//! # use hospes_node::{DEFAULT_RENEWAL_INTERVAL, FleetSessions, Membership, NodeTransport};
+//! # fn example(
+//! #     server: impl hospes::Service,
+//! #     relay: Arc<dyn hospes_fleet::Relay>,
+//! #     transport: Arc<dyn NodeTransport>,
+//! # ) -> std::io::Result<()> {
+//! let membership = Membership::start(relay, "10.0.0.7:7400", DEFAULT_RENEWAL_INTERVAL)?;
+//! let sessions = FleetSessions::new(membership, transport, "/mcp", DEFAULT_SESSION_IDLE_TIMEOUT);
+//! let endpoint = Endpoint::builder(server).session_directory(Arc::new(sessions)).build();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A node acts as an owner only while its lease is valid, and every change in the shared state names the owner and its
+//! epoch. So a former owner that still runs can neither answer a request nor append an event.
+//!
+//! # Map of the crate
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `membership` | node id and lease of this process |
+//! | `directory` | [`FleetSessions`]: reserve, find and adopt sessions |
+//! | `owned_session`, `owned_stream` | a session that this process owns, and its event streams |
+//! | `transport` | [`NodeTransport`], which forwards requests to other nodes |
+
+mod directory;
+mod membership;
+mod owned_session;
+mod owned_stream;
+mod transport;
+
+pub use directory::FleetSessions;
+pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
+pub use transport::NodeTransport;

@@ -1,0 +1,38 @@
+//! How a node sends requests to the owner of their session.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use hospes::transport::http_server::shared_sessions::{ForwardResult, SessionForwarder};
+use hospes_fleet::node::NodeRecord;
+use http::request::Parts;
+
+/// Connections to the other nodes.
+pub trait NodeTransport: fmt::Debug + Send + Sync + 'static {
+    /// Sends a request once, and returns the response as it comes. The receiver serves it with the mark
+    /// [`ForwardedRequest`](hospes::transport::http_server::shared_sessions::ForwardedRequest), as sent by the same
+    /// principal.
+    fn forward<'a>(&'a self, node: &'a NodeRecord, parts: Parts, body: Bytes)
+    -> BoxFuture<'a, ForwardResult>;
+}
+
+/// Forwards the requests of a session to a node.
+#[derive(Debug)]
+pub(crate) struct NodeForwarder {
+    transport: Arc<dyn NodeTransport>,
+    node: NodeRecord,
+}
+
+impl NodeForwarder {
+    pub(crate) fn new(transport: Arc<dyn NodeTransport>, node: NodeRecord) -> Self {
+        Self { transport, node }
+    }
+}
+
+impl SessionForwarder for NodeForwarder {
+    fn forward(&self, parts: Parts, body: Bytes) -> BoxFuture<'_, ForwardResult> {
+        self.transport.forward(&self.node, parts, body)
+    }
+}
