@@ -120,11 +120,11 @@ async fn an_owner_that_returns_first_goes_on_with_what_runs() {
     eventually("the lease ends", async || owner.membership.node().is_none().then_some(())).await;
     // Long over at the engine, too.
     tokio::time::sleep(LEASE).await;
-    owner.service.finish();
     owner.heal();
     eventually("the node has joined again", async || owner.membership.node().filter(|node| *node != before))
         .await;
     assert_eq!(*result(&owner.post(&session, call(2, "echo")).await.json().await), "done");
+    owner.service.finish();
     let mut resumed = other.resume(&session, &last).await;
     let mut messages = Vec::new();
     while let Some((_, message)) = resumed.event().await {
