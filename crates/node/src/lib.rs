@@ -5,22 +5,29 @@
 //! the next node that has a request of the session adopts it: it continues the session and its event streams, and
 //! answers what the former owner has not.
 //!
-//! [`Membership`] joins the fleet over a [`Relay`](hospes_fleet::Relay) and keeps the lease. [`FleetSessions`] is the
-//! session directory of an endpoint:
+//! [`Membership`] joins the fleet over a [`Relay`](hospes_fleet::Relay) and keeps the lease. [`NodeServer`] and
+//! [`NodePeers`] are the two ends of the connections between nodes. [`FleetSessions`] is the session directory of an
+//! endpoint:
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use std::time::Duration;
 //! # use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint};
-//! # use hospes_node::{DEFAULT_RENEWAL_INTERVAL, FleetSessions, Membership, NodeTransport};
-//! # fn example(
+//! # use hospes_node::{DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodePeers, NodeServer};
+//! # async fn example(
 //! #     server: impl hospes::Service,
 //! #     relay: Arc<dyn hospes_fleet::Relay>,
-//! #     transport: Arc<dyn NodeTransport>,
+//! #     secrets: FleetSecrets,
+//! #     stop: impl Future<Output = ()>,
 //! # ) -> std::io::Result<()> {
+//! let listener = NodeServer::bind("10.0.0.7:7400").await?;
 //! let membership = Membership::start(relay, "10.0.0.7:7400", DEFAULT_RENEWAL_INTERVAL)?;
-//! let sessions = FleetSessions::new(membership, transport, "/mcp", DEFAULT_SESSION_IDLE_TIMEOUT);
+//! let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
+//! let sessions = FleetSessions::new(membership.clone(), peers, "/mcp", DEFAULT_SESSION_IDLE_TIMEOUT);
 //! let endpoint = Endpoint::builder(server).session_directory(Arc::new(sessions)).build();
+//! let shared = endpoint.clone();
+//! let nodes = listener.server(membership, secrets, move |path| shared.serves(path).then(|| shared.clone()));
+//! nodes.serve_until(stop, Duration::from_secs(10)).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -36,13 +43,23 @@
 //! | `directory` | [`FleetSessions`]: reserve, find and adopt sessions |
 //! | `owned_session`, `owned_stream` | a session that this process owns, and its event streams |
 //! | `transport` | [`NodeTransport`], which forwards requests to other nodes |
+//! | `peers`, `node_server` | both ends of the connections between nodes: HTTP/2 with mutual TLS |
+//! | `certificates` | [`FleetSecrets`], and the certificates that are derived from them |
+//! | `caller_context` | the sender of a forwarded request, signed for one connection |
 
+mod caller_context;
+mod certificates;
 mod directory;
 mod membership;
+mod node_server;
 mod owned_session;
 mod owned_stream;
+mod peers;
 mod transport;
 
+pub use certificates::{CertificateError, FleetSecrets};
 pub use directory::FleetSessions;
 pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
+pub use node_server::{NodeListener, NodeServer};
+pub use peers::NodePeers;
 pub use transport::NodeTransport;

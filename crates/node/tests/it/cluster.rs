@@ -1,30 +1,26 @@
 //! A fleet: nodes with a connection of their own to one Redis, and requests between them.
 
-use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use hospes::model::{
     CallToolResult, DiscoverResult, Implementation, Method, RawJson, Revision, RpcError, ServerCapabilities,
     ToolsCapability, meta_key,
 };
-use hospes::transport::http_server::shared_sessions::{ForwardResult, ForwardedRequest};
 use hospes::transport::http_server::{Body, Endpoint};
 use hospes::{Call, Outcome, Service};
-use hospes_fleet::node::NodeRecord;
 use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
 use hospes_fleet_testkit::net_proxy::{AcceptMode, NetProxy};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
-use hospes_node::{FleetSessions, Membership, NodeTransport};
-use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use hospes_node::{FleetSecrets, FleetSessions, Membership, NodePeers, NodeServer};
+use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 /// Lease of a node, long enough for a machine under load and short enough for a test.
 pub(crate) const LEASE: Duration = Duration::from_millis(1000);
@@ -80,53 +76,52 @@ impl Service for SlowService {
     }
 }
 
-/// Hands requests to the endpoints of the other nodes.
-#[derive(Debug, Default)]
-struct LocalTransport {
-    endpoints: Mutex<HashMap<String, Endpoint>>,
-    dead: Mutex<HashSet<String>>,
-}
-
-impl NodeTransport for LocalTransport {
-    fn forward<'a>(
-        &'a self,
-        node: &'a NodeRecord,
-        mut parts: Parts,
-        body: Bytes,
-    ) -> BoxFuture<'a, ForwardResult> {
-        async move {
-            let place = format!("{} {}", node.address, parts.uri.path());
-            let endpoint = self.endpoints.lock().unwrap().get(&place).cloned();
-            let Some(endpoint) = endpoint.filter(|_| !self.dead.lock().unwrap().contains(&node.address))
-            else {
-                return ForwardResult::NotProcessed;
-            };
-            parts.extensions.insert(ForwardedRequest);
-            let response = endpoint.handle(Request::from_parts(parts, Full::new(body))).await;
-            let (parts, body) = response.into_parts();
-            let is_stream =
-                parts.headers.get("content-type").is_some_and(|value| value == "text/event-stream");
-            let body = match is_stream {
-                true => Body::forwarded_events(body),
-                false => Body::from(body.collect().await.unwrap().to_bytes()),
-            };
-            ForwardResult::Response(Response::from_parts(parts, body))
-        }
-        .boxed()
-    }
-}
-
 /// A node.
 pub(crate) struct Node {
-    name: String,
     pub(crate) membership: Membership,
     pub(crate) endpoint: Endpoint,
+    pub(crate) other: Endpoint,
     pub(crate) service: SlowService,
+    pub(crate) address: SocketAddr,
     link: NetProxy,
-    transport: Arc<LocalTransport>,
+    /// Runs what serves other nodes, so that it can end as a process does.
+    runtime: Mutex<Option<Runtime>>,
 }
 
 impl Node {
+    /// Starts a node whose sessions live so long without a request.
+    async fn start(redis: u16, secrets: FleetSecrets, lifetime: Duration) -> Self {
+        let link = NetProxy::to_port(redis).await;
+        let mut settings = RedisSettings::new(format!("redis://127.0.0.1:{}", link.port()).into());
+        settings.relay.lease = LEASE;
+        settings.relay.lease_margin = Duration::from_millis(100);
+        settings.relay.recovery_window = Duration::ZERO;
+        let relay = Arc::new(RedisRelay::new(settings, FleetKeys::new([[7; 32]]).unwrap()).unwrap());
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.spawn(NodeServer::bind("127.0.0.1:0")).await.unwrap().unwrap();
+        let address = listener.local_addr();
+        let membership = Membership::start(relay, &address.to_string(), RENEWAL).unwrap();
+        tokio::time::timeout(PATIENCE, membership.joined()).await.expect("no lease");
+        let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
+        let service = SlowService::default();
+        let endpoint = |path: &str| {
+            let directory = FleetSessions::new(membership.clone(), Arc::clone(&peers) as _, path, lifetime);
+            Endpoint::builder(service.clone())
+                .path(path)
+                .session_idle_timeout(lifetime)
+                .session_directory(Arc::new(directory))
+                .build()
+        };
+        let (main, other) = (endpoint("/mcp"), endpoint("/mcp/other"));
+        let served = [main.clone(), other.clone()];
+        let find = move |path: &str| served.iter().find(|endpoint| endpoint.serves(path)).cloned();
+        let server = listener.server(membership.clone(), secrets, find);
+        runtime.spawn(server.serve_until(std::future::pending(), Duration::ZERO));
+        let runtime = Mutex::new(Some(runtime));
+        Self { membership, endpoint: main, other, service, address, link, runtime }
+    }
+
     /// Cuts the node off from Redis; other nodes still reach it.
     pub(crate) fn cut_off(&self) {
         self.link.set_accept(AcceptMode::Reset);
@@ -141,7 +136,13 @@ impl Node {
     /// Ends the node without a word: from now on it reaches nobody, and nobody reaches it.
     pub(crate) fn kill(&self) {
         self.cut_off();
-        self.transport.dead.lock().unwrap().insert(self.name.clone());
+        self.end_runtime();
+    }
+
+    fn end_runtime(&self) {
+        if let Some(runtime) = self.runtime.lock().unwrap().take() {
+            runtime.shutdown_background();
+        }
     }
 
     /// Sends a request to this node.
@@ -174,6 +175,12 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.end_runtime();
+    }
+}
+
 /// The fleet.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
@@ -185,52 +192,25 @@ impl Cluster {
         Self::with_lifetime(count, Duration::from_secs(600)).await
     }
 
-    /// Starts nodes whose sessions live so long without a request.
     pub(crate) async fn with_lifetime(count: usize, lifetime: Duration) -> Self {
+        Self::with(vec![vec![1]; count], lifetime).await
+    }
+
+    /// Starts nodes with these secrets.
+    pub(crate) async fn with_secrets(secrets: Vec<Vec<u8>>) -> Self {
+        Self::with(secrets, Duration::from_secs(600)).await
+    }
+
+    async fn with(secrets: Vec<Vec<u8>>, lifetime: Duration) -> Self {
         let mut options = RedisOptions::default();
         options.append_only = true;
         let redis = RedisServer::start(options);
-        let transport = Arc::<LocalTransport>::default();
         let mut nodes = Vec::new();
-        for number in 0..count {
-            let link = NetProxy::to_port(redis.port()).await;
-            let mut settings = RedisSettings::new(format!("redis://127.0.0.1:{}", link.port()).into());
-            settings.relay.lease = LEASE;
-            settings.relay.lease_margin = Duration::from_millis(100);
-            settings.relay.recovery_window = Duration::ZERO;
-            let relay = Arc::new(RedisRelay::new(settings, FleetKeys::new([[7; 32]]).unwrap()).unwrap());
-            let name = format!("node{number}:1");
-            let membership = Membership::start(relay, &name, RENEWAL).unwrap();
-            tokio::time::timeout(PATIENCE, membership.joined()).await.expect("no lease");
-            let service = SlowService::default();
-            let endpoint = |path: &str| {
-                let directory =
-                    FleetSessions::new(membership.clone(), Arc::clone(&transport) as _, path, lifetime);
-                let endpoint = Endpoint::builder(service.clone())
-                    .path(path)
-                    .session_idle_timeout(lifetime)
-                    .session_directory(Arc::new(directory))
-                    .build();
-                transport.endpoints.lock().unwrap().insert(format!("{name} {path}"), endpoint.clone());
-                endpoint
-            };
-            let (main, _) = (endpoint("/mcp"), endpoint("/mcp/other"));
-            nodes.push(Node {
-                name,
-                membership,
-                endpoint: main,
-                service,
-                link,
-                transport: Arc::clone(&transport),
-            });
+        for secrets in secrets {
+            let secrets = FleetSecrets::new(secrets.into_iter().map(|secret| [secret; 32])).unwrap();
+            nodes.push(Node::start(redis.port(), secrets, lifetime).await);
         }
         Self { nodes, redis }
-    }
-
-    /// The endpoint of a node at another path.
-    pub(crate) fn other_endpoint(&self, node: usize) -> Endpoint {
-        let node = &self.nodes[node];
-        node.transport.endpoints.lock().unwrap()[&format!("{} /mcp/other", node.name)].clone()
     }
 }
 

@@ -5,4 +5,5 @@
 #![cfg(target_os = "linux")]
 
 mod cluster;
+mod connections;
 mod sessions;

@@ -25,7 +25,7 @@ async fn any_node_serves_a_session_until_one_ends_it() {
         // A session of one endpoint is none of another.
         for node in 0..3 {
             let foreign = request("/mcp/other", "POST", &session, call(2, "echo").to_string());
-            let answer = cluster.other_endpoint(node).handle(foreign).await;
+            let answer = cluster.nodes[node].other.handle(foreign).await;
             assert_eq!(answer.status(), StatusCode::NOT_FOUND);
         }
         let ended = cluster.nodes[2].send(request("/mcp", "DELETE", &session, String::new())).await;

@@ -16,6 +16,12 @@ impl Principal {
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Description of the program that sends a request, for records and people. A layer around the endpoint sets it in the
@@ -27,6 +33,12 @@ impl CallerLabel {
     /// `node, process 4711 of user 1000`.
     pub fn new(words: impl Into<Arc<str>>) -> Self {
         Self(words.into())
+    }
+
+    /// Returns the words.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 

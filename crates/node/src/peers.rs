@@ -1,0 +1,286 @@
+//! Connections to the other nodes: HTTP/2 with mutual TLS.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hospes::transport::http_server::Body;
+use hospes::transport::http_server::shared_sessions::ForwardResult;
+use hospes_fleet::node::{NodeId, NodeRecord};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::{Authority, Scheme};
+use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+use crate::caller_context::{CALLER, CallerContext, ContextKeys, EXPORTER_LABEL};
+use crate::certificates::{FleetSecrets, NodeTls, server_name};
+use crate::membership::Membership;
+use crate::transport::NodeTransport;
+
+/// Maximum time to connect to a node.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause after a failed attempt to connect, within which no other one is made.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// Interval of signs of life on a connection, and the time for their answer.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of requests at one node that have no response yet: the limit `max_forwarded`.
+const MAX_FORWARDED: usize = 4096;
+/// Windows of flow control. That of a connection is large, so that a reader that does not read stops only itself.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// Longest answer that is not a stream, in bytes: the limit `max_forwarded_answer_bytes`.
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// Maximum number of nodes whose connections are kept.
+const MAX_PEERS: usize = 256;
+
+/// Connections of a node to the others.
+pub struct NodePeers {
+    membership: Membership,
+    tls: Arc<NodeTls>,
+    peers: Mutex<HashMap<NodeId, Arc<NodePeer>>>,
+}
+
+/// Connections to one node: short calls must not wait behind streams.
+#[derive(Debug, Default)]
+struct NodePeer {
+    calls: PeerConnection,
+    streams: PeerConnection,
+    pending: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct PeerConnection {
+    /// Locked while it connects, so that requests at once wait for one connection.
+    open: tokio::sync::Mutex<Option<OpenConnection>>,
+    failed: Mutex<Option<Instant>>,
+}
+
+#[derive(Clone)]
+struct OpenConnection {
+    /// Own id in its certificate.
+    from: NodeId,
+    sender: SendRequest<Full<Bytes>>,
+    keys: Arc<ContextKeys>,
+}
+
+impl fmt::Debug for OpenConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenConnection").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl NodePeers {
+    /// Creates the connections, which are opened when they are needed.
+    #[must_use]
+    pub fn new(membership: Membership, secrets: FleetSecrets) -> Self {
+        Self { membership, tls: Arc::new(NodeTls::new(secrets)), peers: Mutex::default() }
+    }
+
+    fn peer(&self, node: NodeId) -> Arc<NodePeer> {
+        let mut peers = self.peers.lock();
+        if peers.len() >= MAX_PEERS && !peers.contains_key(&node) {
+            // Nodes that are gone: each start of a process has another id.
+            peers.retain(|_, peer| Arc::strong_count(peer) > 1);
+        }
+        Arc::clone(peers.entry(node).or_default())
+    }
+
+    async fn connect(&self, node: &NodeRecord, from: NodeId) -> Result<OpenConnection, String> {
+        let name = server_name(node.id).ok_or("its id is no name")?;
+        let tls = self.tls.client(from).map_err(|error| error.to_string())?;
+        let opened = async {
+            let stream = TcpStream::connect(&node.address).await.map_err(|error| error.to_string())?;
+            let _ = stream.set_nodelay(true);
+            let stream = TlsConnector::from(tls).connect(name, stream).await;
+            let stream = stream.map_err(|error| error.to_string())?;
+            let (_, session) = stream.get_ref();
+            let exported = session.export_keying_material(Zeroizing::new([0; 32]), EXPORTER_LABEL, None);
+            let exported = exported.map_err(|error| error.to_string())?;
+            let keys = Arc::new(ContextKeys::new(self.tls.secrets(), &exported));
+            let handshake = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .keep_alive_interval(PING_INTERVAL)
+                .keep_alive_timeout(PING_TIMEOUT)
+                .keep_alive_while_idle(true)
+                .handshake(TokioIo::new(stream))
+                .await;
+            let (sender, connection) = handshake.map_err(|error| error.to_string())?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection to a node has ended");
+                }
+            });
+            Ok(OpenConnection { from, sender, keys })
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, opened).await {
+            Ok(opened) => opened,
+            Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
+        }
+    }
+
+    /// Returns an open connection; `None` if the node cannot be reached now.
+    async fn connection(&self, node: &NodeRecord, slot: &PeerConnection) -> Option<OpenConnection> {
+        let from = self.membership.node()?;
+        let mut open = slot.open.lock().await;
+        if let Some(open) = open.as_ref().filter(|open| open.from == from && !open.sender.is_closed()) {
+            return Some(open.clone());
+        }
+        *open = None;
+        if slot.failed.lock().is_some_and(|at| at.elapsed() < CONNECT_PAUSE) {
+            return None;
+        }
+        match self.connect(node, from).await {
+            Ok(opened) => {
+                *open = Some(opened.clone());
+                *slot.failed.lock() = None;
+                Some(opened)
+            }
+            Err(error) => {
+                tracing::debug!(node = %node.id, address = %node.address, error, "a node cannot be reached");
+                *slot.failed.lock() = Some(Instant::now());
+                None
+            }
+        }
+    }
+
+    async fn forward_to(&self, node: &NodeRecord, parts: Parts, body: Bytes) -> ForwardResult {
+        let peer = self.peer(node.id);
+        let Some(_pending) = PendingForward::new(&peer.pending) else { return busy() };
+        let slot = if parts.method == Method::GET { &peer.streams } else { &peer.calls };
+        let Some(mut open) = self.connection(node, slot).await else { return ForwardResult::NotProcessed };
+        let context = CallerContext::of(&parts, open.from, node.id);
+        let Some(request) = forwarded_request(parts, body, &context, &open.keys) else {
+            return ForwardResult::NotProcessed;
+        };
+        if open.sender.ready().await.is_err() {
+            return ForwardResult::NotProcessed;
+        }
+        match open.sender.try_send_request(request).await {
+            Ok(response) => received(response).await,
+            Err(mut error) => match error.take_message() {
+                // It was not sent.
+                Some(_) => ForwardResult::NotProcessed,
+                None => {
+                    tracing::warn!(node = %node.id, error = %error.into_error(), "a forwarded request was lost");
+                    ForwardResult::OutcomeUnknown
+                }
+            },
+        }
+    }
+}
+
+impl NodeTransport for NodePeers {
+    fn forward<'a>(
+        &'a self,
+        node: &'a NodeRecord,
+        parts: Parts,
+        body: Bytes,
+    ) -> BoxFuture<'a, ForwardResult> {
+        self.forward_to(node, parts, body).boxed()
+    }
+}
+
+impl fmt::Debug for NodePeers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodePeers").field("nodes", &self.peers.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// Place among the requests at a node.
+struct PendingForward(Arc<std::sync::atomic::AtomicUsize>);
+
+impl PendingForward {
+    fn new(pending: &Arc<std::sync::atomic::AtomicUsize>) -> Option<Self> {
+        use std::sync::atomic::Ordering::AcqRel;
+        if pending.fetch_add(1, AcqRel) >= MAX_FORWARDED {
+            pending.fetch_sub(1, AcqRel);
+            return None;
+        }
+        Some(Self(Arc::clone(pending)))
+    }
+}
+
+impl Drop for PendingForward {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::AcqRel);
+    }
+}
+
+fn busy() -> ForwardResult {
+    let text = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32603,\"message\":\"too many forwarded requests: \
+         the limit is {MAX_FORWARDED} (limit max_forwarded)\"}}}}"
+    );
+    let mut response = Response::new(Body::from(Bytes::from(text)));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    ForwardResult::Response(response)
+}
+
+/// Headers that belong to one connection, and the credentials, which are verified where they come in.
+const NOT_FORWARDED: [HeaderName; 5] =
+    [CONNECTION, TRANSFER_ENCODING, CONTENT_LENGTH, http::header::AUTHORIZATION, http::header::COOKIE];
+
+fn forwarded_request(
+    mut parts: Parts,
+    body: Bytes,
+    context: &CallerContext,
+    keys: &ContextKeys,
+) -> Option<Request<Full<Bytes>>> {
+    let mut headers = std::mem::take(&mut parts.headers);
+    NOT_FORWARDED.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove("keep-alive");
+    headers.remove("dpop");
+    headers.remove(CALLER);
+    // The receiver checks the host that the client has named.
+    let host = headers.remove(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let mut uri = std::mem::take(&mut parts.uri).into_parts();
+    uri.authority = host.or(uri.authority);
+    uri.scheme = Some(Scheme::HTTPS);
+    let uri = Uri::from_parts(uri).ok()?;
+    let mut request = Request::new(Full::new(body.clone()));
+    (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (parts.method, uri, headers);
+    let (mut parts, sent) = request.into_parts();
+    let signed = keys.sign(context, &parts, &body)?;
+    parts.headers.insert(CALLER, signed);
+    Some(Request::from_parts(parts, sent))
+}
+
+/// Takes in a response: streams as they come, everything else as a whole, because an answer that breaks off is none.
+async fn received(response: Response<Incoming>) -> ForwardResult {
+    let (mut parts, body) = response.into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.version = http::Version::HTTP_11;
+    let is_stream = parts
+        .headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+    if is_stream {
+        return ForwardResult::Response(Response::from_parts(parts, Body::forwarded_events(body)));
+    }
+    match Limited::new(body, MAX_ANSWER_BYTES).collect().await {
+        Ok(whole) => ForwardResult::Response(Response::from_parts(parts, Body::from(whole.to_bytes()))),
+        Err(error) => {
+            tracing::warn!(error, "the answer to a forwarded request was lost");
+            ForwardResult::OutcomeUnknown
+        }
+    }
+}
