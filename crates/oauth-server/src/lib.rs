@@ -9,7 +9,8 @@
 //! - [`LocalSignIn`], [`PasswordHash`]: users with a password of this server
 //! - [`SignInProvider`]: users of another OpenID provider
 //! - [`RegisteredClient`], [`TrustedDocuments`]: clients that are configured, registered or have a metadata document
-//! - [`AuthStore`]: the records, in memory or in a SQLite file (feature `sqlite`)
+//! - [`AuthStore`]: the records, in memory, in a SQLite file (feature `sqlite`) or in a PostgreSQL database that several
+//!   nodes share (feature `postgres`)
 //! - [`AuthServer::connecting`]: the pages on which users connect their accounts at other servers
 //!
 //! ```
@@ -68,6 +69,8 @@ mod tokens;
 
 pub use auth_server::{AuthServer, InsecureIssuer};
 pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, RegisteredClient};
+#[cfg(feature = "postgres")]
+pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
 pub use provider::{OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
 pub use redirects::{matches, may_configure, may_register};
 pub use routes::AuthServerFront;
@@ -76,7 +79,7 @@ pub use settings::{
 };
 pub use sign_in::{InvalidPasswordHash, LocalSignIn, OWNER, PasswordHash};
 #[cfg(feature = "sqlite")]
-pub use store::SqliteAuthStore;
+pub use store::SqlAuthStore;
 pub use store::server_keys::InvalidSealKey;
 pub use store::{
     AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, MemoryAuthStore, RecordKind, RefreshSwapResult,

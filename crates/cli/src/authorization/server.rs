@@ -11,7 +11,7 @@ use hospes_host::config::{
 use hospes_oauth::StoreKey;
 use hospes_oauth_server::{
     AccessTokenFormat, AuthServer, AuthServerSettings, AuthStore, ClientKeys, LocalSignIn, MemoryAuthStore,
-    OWN_PARAMETERS, PasswordHash, RegisteredClient, SignInProvider, SqliteAuthStore, UserAdmissionRules,
+    OWN_PARAMETERS, PasswordHash, RegisteredClient, SignInProvider, SqlAuthStore, UserAdmissionRules,
 };
 use url::Url;
 
@@ -272,7 +272,7 @@ fn store(config: &AuthConfig) -> CliResult<Arc<dyn AuthStore>> {
         return Ok(Arc::new(MemoryAuthStore::new()));
     };
     make_folder(&file)?;
-    let store = SqliteAuthStore::open(&file)
+    let store = SqlAuthStore::open(&file)
         .map_err(|error| CliError::usage(format!("cannot open {}", file.display())).with_cause(&error))?;
     Ok(Arc::new(store))
 }

@@ -4,13 +4,19 @@
 //! swap the same refresh token at the same time, exactly one succeeds. An implementation that reads first and writes
 //! later fails the tests here.
 
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod engine_tests;
+#[cfg(test)]
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+mod fault_tests;
 mod memory;
 pub(crate) mod secrets;
 pub(crate) mod server_keys;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+mod sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,7 +26,7 @@ use serde::Serialize;
 
 pub use memory::MemoryAuthStore;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteAuthStore;
+pub use sql::SqlAuthStore;
 
 /// Kind of a record. Keys are unique within a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,6 +137,11 @@ pub enum RefreshSwapResult {
 }
 
 /// The store does not answer.
+///
+/// A change that failed was not made, or it is not known whether it was. Callers do not repeat it: each call is an
+/// attempt of its own, and a second [`AuthStore::take`] would find taken what the first one took. They pass the error on
+/// (503 at the token endpoint) and issue nothing. A client that then repeats its request gets tokens if its code is
+/// unused. If it is used, the client is refused and its user signs in again; a refresh token has the same successor.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the authorization server's store failed: {0}")]
 pub struct AuthStoreError(pub(crate) Arc<str>);
@@ -138,7 +149,13 @@ pub struct AuthStoreError(pub(crate) Arc<str>);
 /// Future of a store operation.
 pub type AuthStoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthStoreError>> + Send + 'a>>;
 
-/// Storage of an authorization server's records. Times are in seconds since 1970. Expired records count as absent.
+/// Storage of an authorization server's records. Each method is one transaction, and a change that returned without an
+/// error is permanent. Times are in seconds since 1970. Expired records count as absent.
+///
+/// `now` is the time of this node. A store that several nodes share may compare with its own clock instead, so that all
+/// nodes agree whether a record has expired. The end of a record is computed by the node that stores it. So the clock of
+/// each node ([`AuthServer::clock`](super::AuthServer::clock)) has to agree with that of the store: a node that is a
+/// minute late issues codes that are accepted for a minute less.
 pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
     /// Keeps a record, in place of one with the same key. One of a grant that has been revoked is not kept; false.
     fn put(&self, record: AuthRecord) -> AuthStoreFuture<'_, bool>;
@@ -147,7 +164,8 @@ pub trait AuthStore: fmt::Debug + Send + Sync + 'static {
     fn get<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64)
     -> AuthStoreFuture<'a, Option<AuthRecord>>;
 
-    /// Takes a single-use record. The fact that it was taken is remembered until the record would have expired.
+    /// Takes a single-use record. The fact that it was taken is remembered until the record would have expired. A store
+    /// that repeats this after a lost connection must recognise its own attempt, since a second use counts as theft.
     fn take<'a>(&'a self, kind: RecordKind, key: &'a str, now: u64) -> AuthStoreFuture<'a, TakeRecordResult>;
 
     /// Claims a key of [`RecordKind::Claim`] until then, as a record with this value; false if it is already claimed.

@@ -1,7 +1,11 @@
 //! Behaviour of every store.
 
 use std::sync::Arc;
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+use std::time::Duration;
 
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use proptest::prelude::*;
 
 use super::{AuthRecord, AuthStore, MemoryAuthStore, RecordKind, RefreshSwapResult, TakeRecordResult};
@@ -18,8 +22,39 @@ fn memory() -> Pair {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(folder: &tempfile::TempDir) -> Pair {
-    let open = || Arc::new(super::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap());
+    let open = || Arc::new(super::SqlAuthStore::open(folder.path().join("auth.db")).unwrap());
     (open(), open())
+}
+
+/// Settings with long times, because a busy machine is slow.
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+pub(crate) fn settings(url: String) -> hospes_sql::PostgresSettings {
+    let mut settings = hospes_sql::PostgresSettings::new(url.into());
+    (settings.connect_timeout, settings.statement_timeout) =
+        (Duration::from_secs(10), Duration::from_secs(20));
+    settings.retry_timeout = Duration::from_secs(60);
+    settings
+}
+
+/// A node.
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+pub(super) async fn connect(server: &PostgresServer) -> Arc<super::SqlAuthStore> {
+    Arc::new(super::SqlAuthStore::connect(settings(server.url())).await.unwrap())
+}
+
+/// Returns the time of this machine, and so of the database.
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+pub(super) fn real_time() -> u64 {
+    hospes_auth::UnixClock::system().now()
+}
+
+/// Two nodes with connections of their own. The tests turn the clock.
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+async fn postgres(server: &PostgresServer) -> Pair {
+    let connect = async || {
+        Arc::new(super::SqlAuthStore::connect(settings(server.url())).await.unwrap().with_process_clock())
+    };
+    (connect().await, connect().await)
 }
 
 macro_rules! for_every_store {
@@ -37,6 +72,15 @@ macro_rules! for_every_store {
             async fn $name() {
                 let folder = tempfile::tempdir().unwrap();
                 super::$name(super::sqlite(&folder)).await;
+            })*
+        }
+
+        #[cfg(all(feature = "postgres", target_os = "linux"))]
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $name() {
+                let server = super::PostgresServer::start(super::PostgresOptions::default());
+                super::$name(super::postgres(&server).await).await;
             })*
         }
     };
@@ -176,7 +220,7 @@ fn the_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("auth.db");
-    let store = super::SqliteAuthStore::open(&path).unwrap();
+    let store = super::SqlAuthStore::open(&path).unwrap();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let entry = entry.unwrap();
         let mode = entry.metadata().unwrap().permissions().mode();
@@ -185,7 +229,7 @@ fn the_file_is_its_owners_alone() {
     drop(store);
     let newer = rusqlite::Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 1000).unwrap();
-    let error = super::SqliteAuthStore::open(&path).unwrap_err();
+    let error = super::SqlAuthStore::open(&path).unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
@@ -252,8 +296,9 @@ async fn at_once((one, other): Pair, all: Vec<(bool, Doing)>, round: usize) -> (
     (all, (one, other))
 }
 
-fn at_most_one_wins(mut pair: Pair) {
+fn at_most_one_wins(pair: impl AsyncFnOnce() -> Pair) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    let mut pair = runtime.block_on(pair());
     let doing = prop_oneof![3 => Just(Doing::Take), 3 => Just(Doing::Swap), 1 => Just(Doing::Revoke)];
     let all = prop::collection::vec((any::<bool>(), doing), 1..16);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(48));
@@ -282,12 +327,19 @@ fn at_most_one_wins(mut pair: Pair) {
 
 #[test]
 fn whatever_comes_at_once_at_most_one_wins_in_memory() {
-    at_most_one_wins(memory());
+    at_most_one_wins(async || memory());
 }
 
 #[cfg(feature = "sqlite")]
 #[test]
 fn whatever_comes_at_once_at_most_one_wins_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
-    at_most_one_wins(sqlite(&folder));
+    at_most_one_wins(async || sqlite(&folder));
+}
+
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+#[test]
+fn whatever_comes_at_once_at_most_one_wins_in_postgres() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    at_most_one_wins(async || postgres(&server).await);
 }

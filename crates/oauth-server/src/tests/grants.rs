@@ -107,7 +107,7 @@ pub(super) fn stores() -> Vec<Pair> {
     {
         let folder = tempfile::tempdir().unwrap();
         let open = || -> Arc<dyn AuthStore> {
-            Arc::new(crate::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
+            Arc::new(crate::SqlAuthStore::open(folder.path().join("auth.db")).unwrap())
         };
         all.push((open(), open(), Some(folder)));
     }

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::watched::{Pause, Step, Steps, Watched};
 use super::{APP, ASKED, Ask, Site};
-use crate::{AuthStore, RecordKind, RegisteredClient, SqliteAuthStore};
+use crate::{AuthStore, RecordKind, RegisteredClient, SqlAuthStore};
 
 const NOW: u64 = 1_000_000;
 /// More steps than any request has.
@@ -44,7 +44,7 @@ impl Steps for Stopping {
 }
 
 fn open(path: &Path) -> (Site, Arc<dyn AuthStore>) {
-    let store: Arc<dyn AuthStore> = Arc::new(SqliteAuthStore::open(path).unwrap());
+    let store: Arc<dyn AuthStore> = Arc::new(SqlAuthStore::open(path).unwrap());
     (Site::on(Arc::clone(&store), |_| {}, Arc::new(NOW.into())), store)
 }
 
@@ -53,7 +53,7 @@ fn open(path: &Path) -> (Site, Arc<dyn AuthStore>) {
 async fn the_child() {
     let Ok(path) = std::env::var(STORE) else { return };
     let said = |name: &str| std::env::var(name).unwrap();
-    let inner = SqliteAuthStore::open(path).unwrap();
+    let inner = SqlAuthStore::open(path).unwrap();
     let left = AtomicUsize::new(said(STEP).parse().unwrap());
     let site = Site::on(Arc::new(Watched::new(inner, Stopping { left })), |_| {}, Arc::new(NOW.into()));
     let request = http::Request::post(said(PATH)).header("content-type", said(TYPE)).body(()).unwrap();

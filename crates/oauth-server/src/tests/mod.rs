@@ -2,6 +2,8 @@
 
 mod assertions;
 mod authorize;
+#[cfg(all(feature = "postgres", target_os = "linux"))]
+mod broken_connections;
 mod clients;
 mod delegated;
 mod errors;
@@ -117,7 +119,7 @@ impl Site {
         {
             let folder = tempfile::tempdir().unwrap();
             let open = || -> Arc<dyn AuthStore> {
-                Arc::new(super::SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
+                Arc::new(super::SqlAuthStore::open(folder.path().join("auth.db")).unwrap())
             };
             let twins = Self::twins([open(), open()], time());
             all.push(Self { _folder: Some(Arc::new(folder)), ..twins });

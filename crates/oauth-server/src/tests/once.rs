@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 
 use super::delegated::{self, THIRD, Third};
 use super::{ASKED, Answer, Ask, Browser, Site};
-use crate::{AuthStore, RecordKind, SqliteAuthStore};
+use crate::{AuthStore, RecordKind, SqlAuthStore};
 
 /// One who comes for it: at which node, and with what.
 type Comer = (bool, bool);
@@ -45,7 +45,7 @@ fn runtime() -> Runtime {
 }
 
 fn open(folder: &tempfile::TempDir) -> Arc<dyn AuthStore> {
-    Arc::new(SqliteAuthStore::open(folder.path().join("auth.db")).unwrap())
+    Arc::new(SqlAuthStore::open(folder.path().join("auth.db")).unwrap())
 }
 
 fn check(test: impl Fn(&Runtime, Vec<Comer>)) {

@@ -15,7 +15,7 @@ use hospes_browser_tests::{OpenIdProvider, RecordingSite, TestBrowser, fetch};
 use hospes_oauth_resource::BearerAuth;
 use hospes_oauth_server::{
     AuthServer, AuthServerSettings, AuthStore, LocalSignIn, MemoryAuthStore, RegisteredClient,
-    SignInProvider, SqliteAuthStore,
+    SignInProvider, SqlAuthStore,
 };
 use http::{Request, Response, StatusCode};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ async fn ours_is_good_as_long_as_theirs() {
         };
         let store: Arc<dyn AuthStore> = match store {
             None => Arc::new(MemoryAuthStore::new()),
-            Some(file) => Arc::new(SqliteAuthStore::open(&file).unwrap()),
+            Some(file) => Arc::new(SqlAuthStore::open(&file).unwrap()),
         };
         let hosts = Arc::new(Hosts::start(&provider, store).await);
         let (token, mut said) = hosts.sign_in(&browser, &provider).await;
