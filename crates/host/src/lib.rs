@@ -48,8 +48,8 @@ pub use config::{
 };
 pub use file_problems::{FileProblem, FileProblems};
 pub use gateway::{
-    Gateway, HostServers, HostStatus, PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent,
-    ProfileStatus, UnknownServerError,
+    Gateway, HostHealth, HostServers, HostStatus, PERSON_APPLICATION, PartHealth, PersonCall,
+    PersonCallError, PersonCallEvent, ProfileStatus, ServerCounts, UnknownServerError,
 };
 pub use guard::{
     ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,

@@ -107,6 +107,10 @@ pub(crate) struct UpArgs {
     /// Time that running calls may continue after Ctrl-C, in seconds [default: 3]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) shutdown_timeout: Option<Duration>,
+    /// Time for which requests are still accepted after the host is asked to end, in seconds, while /readyz reports that
+    /// it is not ready. For hosts behind a load balancer [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) drain_notice: Option<Duration>,
     /// A name of this machine, besides loopback, that requests may be addressed to. May be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,

@@ -5,22 +5,27 @@ mod config_reload;
 mod endpoints;
 mod events;
 mod found_servers;
+mod health_pages;
 mod server_line;
 mod startup_text;
 mod status_reports;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpServer};
+use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpMiddleware, HttpServer};
 use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
+use tokio::sync::oneshot;
 
 use self::config_reload::ConfigReload;
 pub(crate) use self::config_reload::UsedFiles;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
+use self::health_pages::{HealthPages, HealthState};
 use self::server_line::LOG_TIME_COLUMNS;
 pub(crate) use self::server_line::{MARGIN, line, offered_counts};
 use self::startup_text::StartupText;
@@ -114,11 +119,6 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     let begun = jiff::Timestamp::now();
     let host = start(&args.host, config, accounts, output).await?;
-    let Some(ready) = ending.unless(require(&host)).await else {
-        stop(host, &mut ending, output).await;
-        return Ok(());
-    };
-    ready?;
     let rounds = request_state(&host)?;
     let build = |gateway, path: &str, servers: Option<HostServers>| {
         endpoint(gateway, rounds.clone(), (path, servers), &hosts, &origins)
@@ -135,23 +135,42 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         Some(_) => None,
         None => callers::caller_check(callers_rule, bound, output)?,
     };
+    let issued_token = authorization.as_ref().map(|auth| auth.token.clone());
     let token = own.as_ref().map(|own| own.token.clone());
-    // Held until the end, because dropping it removes the note.
-    let noted =
-        paths::write_host_note(&usable, authorization.as_ref().map(|auth| auth.token.clone()).or(token));
-    // Without it, `hospes stdio` runs a host of its own, so a failure is not an error.
-    let attaching = if may_attach { bind_attach_socket().await } else { None };
+    let noted_url = usable.clone();
     let mut by = None;
     let pasted = own.as_ref().filter(|own| own.is_wanted).map(|own| own.token.clone());
-    let server = match (authorization, own) {
-        (None, None) => server,
-        (None, Some(own)) => server.middleware(own.front),
+    let front: Option<Box<dyn HttpMiddleware>> = match (authorization, own) {
+        (None, None) => None,
+        (None, Some(own)) => Some(Box::new(own.front)),
         (Some(authorization), _) => {
             (url, by) = (authorization.url, Some(authorization.by));
             usable.clone_from(&url);
-            server.middleware(authorization.front)
+            Some(authorization.front)
         }
     };
+    let health = HealthState::new(host.servers());
+    let server = server.middleware(HealthPages { state: Arc::clone(&health), front });
+    // Nothing is ever sent: dropping the sender ends serving.
+    let (close, closed) = oneshot::channel::<Infallible>();
+    // Served from now on, so that balancers learn that the host is starting. Requests of applications wait.
+    let mut serving = Box::pin(server.serve_until(async { drop(closed.await) }));
+    let required = async {
+        tokio::select! {
+            ready = require(&host) => ready,
+            served = &mut serving => served.map_err(|error| CliError::usage("cannot serve").with_cause(&error)),
+        }
+    };
+    let Some(ready) = ending.unless(required).await else {
+        drop((serving, endpoints));
+        stop(host, &mut ending, output).await;
+        return Ok(());
+    };
+    ready?;
+    // Held until the end, because dropping it removes the note.
+    let noted = paths::write_host_note(&noted_url, issued_token.or(token));
+    // Without it, `hospes stdio` runs a host of its own, so a failure is not an error.
+    let attaching = if may_attach { bind_attach_socket().await } else { None };
     let named = args.host.files.config.clone();
     let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host), named);
     let console = console::serve(&host, (place, max_streams), decisions_from, told, output).await?;
@@ -166,17 +185,24 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         None
     };
     // Servers may still be starting: calls to them wait.
+    health.begin_serving();
     readiness::announce_ready();
 
     let last_calls = || output.say(paint(DIM, "waiting for running calls … (Ctrl-C again aborts them)"));
     let changed = |changes: &ServerChanges| endpoints.follow(changes);
     // The reports never end by themselves; they are dropped when serving ends.
     let serve = async |shutdown| {
+        let end = async {
+            shutdown.await;
+            health.begin_draining();
+            tokio::time::sleep(args.drain_notice.unwrap_or_default()).await;
+            close_screen(screen.as_ref(), &startup, output).await;
+            drop(close);
+            std::future::pending::<Infallible>().await
+        };
         tokio::select! {
-            served = server.serve_until(async {
-                shutdown.await;
-                close_screen(screen.as_ref(), &startup, output).await;
-            }) => served,
+            served = &mut serving => served,
+            never = end => match never {},
             never = attached(attaching.as_ref(), &host, rounds.as_ref()) => match never {},
             never = status_reports::report(&host, events) => match never {},
             never = reload.follow(&host, &args.host, changed, events) => match never {},
@@ -219,7 +245,7 @@ async fn act_on_screen(
     screen: Option<&LiveScreen>,
     host: &Host,
     console: Option<&ConsoleServer>,
-) -> std::convert::Infallible {
+) -> Infallible {
     match screen {
         Some(screen) => screen.run(host, console).await,
         None => std::future::pending().await,
@@ -260,7 +286,7 @@ async fn attached(
     socket: Option<&AttachSocket>,
     host: &Host,
     rounds: Option<&RequestStateConfig>,
-) -> std::convert::Infallible {
+) -> Infallible {
     match socket {
         Some(socket) => socket.serve(host, rounds).await,
         None => std::future::pending().await,

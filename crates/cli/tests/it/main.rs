@@ -29,6 +29,7 @@ mod documented;
 mod echoed_secrets;
 mod gateway;
 mod guard;
+mod health;
 mod import;
 mod kept;
 mod keyring;

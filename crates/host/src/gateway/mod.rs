@@ -20,6 +20,7 @@ mod forward;
 mod gateway_state;
 mod handle;
 mod header_params;
+mod host_health;
 mod host_servers;
 mod host_status;
 mod listen;
@@ -51,6 +52,7 @@ use hospes_model::{Method, Notification, RawJson, RpcError};
 
 pub(crate) use gateway_state::GatewayState;
 pub use handle::Gateway;
+pub use host_health::{HostHealth, PartHealth, ServerCounts};
 pub use host_servers::{HostServers, UnknownServerError};
 pub use host_status::{HostStatus, ProfileStatus};
 pub use person_call::{PERSON_APPLICATION, PersonCall, PersonCallError, PersonCallEvent};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hospes_model::RawJson;
 use hospes_policy::Policy;
@@ -64,6 +64,8 @@ impl UnattendedMode {
 pub struct PolicyEnforcer {
     /// The rules in force; `None` if every call is allowed.
     pub(super) policy: Arc<RwLock<Option<Arc<Policy>>>>,
+    /// Time since which the rules are in force.
+    policy_since: RwLock<Instant>,
     /// Notified whenever the rules are replaced.
     pub(super) replaced: tokio::sync::watch::Sender<()>,
     pub(super) audit: Option<AuditLog>,
@@ -101,6 +103,7 @@ impl PolicyEnforcer {
     pub fn new(policy: impl Into<Option<Policy>>) -> Self {
         Self {
             policy: Arc::new(RwLock::new(policy.into().map(Arc::new))),
+            policy_since: RwLock::new(Instant::now()),
             replaced: tokio::sync::watch::Sender::default(),
             audit: None,
             keeps_arguments: AtomicBool::new(false),
@@ -234,9 +237,17 @@ impl PolicyEnforcer {
     /// allowed until a day.
     pub fn replace_policy(&self, policy: impl Into<Option<Policy>>) {
         *self.policy.write() = policy.into().map(Arc::new);
+        *self.policy_since.write() = Instant::now();
         self.queue.end_sessions();
         // Last, so that whoever is woken finds the new rules.
         self.replaced.send_replace(());
+    }
+
+    /// Returns the time for which the rules have been in force. `None` if everything may be called.
+    #[must_use]
+    pub fn policy_age(&self) -> Option<Duration> {
+        self.policy.read().as_ref()?;
+        Some(self.policy_since.read().elapsed())
     }
 
     /// Returns true if applications can propose plans.
