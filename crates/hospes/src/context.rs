@@ -482,6 +482,15 @@ impl Context {
         self.state().kept.push(Box::new(guard));
     }
 
+    /// Removes the oldest value of this type that is [kept](Context::keep), and returns it. A service that is called again
+    /// with the answers to the questions of a call thereby gets back what it kept in the round before.
+    #[must_use]
+    pub fn take_kept<T: Any + Send>(&self) -> Option<T> {
+        let kept = &mut self.state().kept;
+        let position = kept.iter().position(|value| (**value).is::<T>())?;
+        kept.remove(position).downcast().ok().map(|value| *value)
+    }
+
     /// Resets the context before the handler runs again.
     pub fn begin_round(&self, round: Round) {
         let mut state = self.state();

@@ -1,7 +1,8 @@
 //! The peer of a call: the client that sent it.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hospes_model::{ClientCapabilities, Implementation, LoggingLevel, Revision};
 
@@ -25,6 +26,8 @@ pub struct Peer {
     pub caller: Option<Arc<str>>,
     log_level: AtomicU8,
     pub(crate) logs: LogGate,
+    /// Most servers keep nothing.
+    session_value: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Peer {
@@ -41,7 +44,16 @@ impl Peer {
         capabilities: Arc<ClientCapabilities>,
     ) -> Self {
         let log_level = AtomicU8::new(NO_LEVEL);
-        Self { revision, info, capabilities, principal: None, caller: None, log_level, logs: LogGate::new() }
+        Self {
+            revision,
+            info,
+            capabilities,
+            principal: None,
+            caller: None,
+            log_level,
+            logs: LogGate::new(),
+            session_value: OnceLock::new(),
+        }
     }
 
     /// Sets the name of the signed-in principal.
@@ -49,6 +61,16 @@ impl Peer {
     pub fn with_principal(mut self, principal: impl Into<Arc<str>>) -> Self {
         self.principal = Some(principal.into());
         self
+    }
+
+    /// Returns a value that the service keeps with the session of a peer of an older revision, and makes it in the first
+    /// call. It is dropped with the session, after its last call. `None` for a peer of 2026-07-28, which has no session, and
+    /// if the value that is kept has another type.
+    pub fn session_value<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        if !self.revision.is_legacy() {
+            return None;
+        }
+        self.session_value.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
     /// Returns the minimum severity of log messages for this session (`logging/setLevel`). `None` until it is set.
