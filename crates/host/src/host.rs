@@ -18,6 +18,7 @@ use crate::config::{HostConfig, HostSettings, ProfileConfig, ServerConfig};
 use crate::file_problems::FileProblems;
 use crate::gateway::{Gateway, GatewayScope, GatewayState, HostServers, HostStatus, UnknownServerError};
 use crate::guard::PolicyEnforcer;
+use crate::metrics::HostMetrics;
 use crate::pins::{PinManager, PinningConfig, format_error_chain};
 use crate::sampling::Sampler;
 use crate::server::UpstreamConnector;
@@ -114,6 +115,7 @@ pub struct HostBuilder {
     sampler: Option<Arc<Sampler>>,
     tasks: Option<TaskRecords>,
     file_problems: FileProblems,
+    metrics: Arc<HostMetrics>,
 }
 
 impl HostBuilder {
@@ -213,7 +215,8 @@ impl HostBuilder {
         let epoch = Arc::clone(&self.file_problems.epoch);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));
-        let Self { settings, memory, guard, accounts, sampler, tasks, builtins, connectors, .. } = self;
+        let Self { settings, memory, guard, accounts, sampler, tasks, metrics, builtins, connectors, .. } =
+            self;
         let launcher = ServerLauncher {
             memory: Arc::clone(&memory),
             epoch: Arc::clone(&epoch),
@@ -221,6 +224,7 @@ impl HostBuilder {
             connectors,
             guard: guard.clone(),
             accounts: accounts.clone(),
+            metrics: Arc::clone(&metrics),
             // With no permits no process would ever start.
             starts: Arc::new(Semaphore::new(settings.max_starting.max(1))),
             settings: settings.clone(),
@@ -239,6 +243,10 @@ impl HostBuilder {
         }
         let mut shared = GatewayState::new(upstreams, prefixes, settings, memory, epoch, left_out, guard);
         (shared.accounts, shared.file_problems) = (accounts, self.file_problems);
+        if let Some(guard) = &shared.guard {
+            guard.set_metrics(&metrics);
+        }
+        shared.metrics = metrics;
         shared.profiles.set(&profiles);
         // Reviews of sampling requests need an approval queue.
         if sampler.is_some() && shared.guard.is_none() {
@@ -321,6 +329,7 @@ impl Host {
             sampler: None,
             tasks: None,
             file_problems: FileProblems::default(),
+            metrics: Arc::default(),
         }
     }
 

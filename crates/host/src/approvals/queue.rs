@@ -21,6 +21,7 @@ use super::limits::ApprovalLimits;
 use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck};
 use super::state_sync::sync_with_state;
 use crate::deciders::DecisionAuthor;
+use crate::metrics::HostMetrics;
 
 /// Maximum number of finished approvals that can still be read.
 const MAX_FINISHED: usize = 256;
@@ -49,6 +50,8 @@ pub(super) struct ApprovalQueueInner {
     pub(super) changes: watch::Sender<u64>,
     /// Audit log in which every decision is recorded.
     pub(super) audit: OnceLock<AuditLog>,
+    /// Metrics of the host, once it has started.
+    pub(super) metrics: OnceLock<Arc<HostMetrics>>,
 }
 
 #[derive(Default)]
@@ -117,6 +120,11 @@ impl ApprovalQueue {
     /// Sets the limits of new approvals. Approvals that already wait stay.
     pub fn set_limits(&self, limits: ApprovalLimits) {
         self.state().limits = limits;
+    }
+
+    /// Measures approvals from now on. Only the first call has an effect.
+    pub(crate) fn set_metrics(&self, metrics: &Arc<HostMetrics>) {
+        self.0.metrics.get_or_init(|| Arc::clone(metrics));
     }
 
     /// Returns all pending approvals, oldest first.
@@ -372,6 +380,11 @@ impl ApprovalQueue {
         state.bytes = state.bytes.saturating_sub(size);
         if !is_shown {
             return None;
+        }
+        if let Some(metrics) = self.0.metrics.get() {
+            let end = approval.decided.as_ref().map_or_else(Timestamp::now, |decided| decided.at);
+            // The wall clock may have been set back.
+            metrics.note_approval(end.duration_since(approval.asked_at).try_into().unwrap_or_default());
         }
         if is_open {
             approval.state = how;

@@ -22,6 +22,7 @@ use super::sign_in_tool::CONNECT_ACCOUNT;
 use crate::accounts::{AccountLinkStage, UpstreamAccounts};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
+use crate::metrics::excluded;
 use crate::upstream::sign_in_required_error;
 
 /// Under which key the user is asked to go to the URL.
@@ -38,7 +39,7 @@ impl Gateway {
     ) -> Result<Outcome, RpcError> {
         // `answer` takes the call, and its error may have to become a question of the same call.
         let (context, method) = (call.context.clone(), call.method.clone());
-        let resumed = resume(accounts, &context, &method).await;
+        let resumed = excluded(resume(accounts, &context, &method)).await;
         if let (Some(guard), Ok(Some(Outcome::Complete(_))) | Err(_)) = (&self.shared.guard, &resumed) {
             // It ends here, without having been near the guard.
             guard.abandon(&context);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Poll;
 
-use hospes::{Call, Outcome, PendingInput, Service};
+use hospes::{Call, Outcome, PendingInput};
 use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError, code};
 use memchr::memmem;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use super::reach::ReachedUpstream;
 use super::round_state::RoundState;
 use super::{elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
+use crate::metrics::excluded;
 use crate::sampling::SamplingCause;
 use crate::server::{CapabilitySet, UpstreamServer, decoded};
 use crate::upstream::{ReadyConnection, SendTurn};
@@ -133,7 +134,7 @@ impl Gateway {
                 return Outcome::InputRequired(questions);
             }
             // Boxed, so that the many calls that ask nothing do not carry the state of asking.
-            match Box::pin(self.answer_locally(call, cause, questions)).await {
+            match Box::pin(excluded(self.answer_locally(call, cause, questions))).await {
                 Ok(LocalAnswerOutcome::All(round)) => call.context.begin_round(*round),
                 Ok(LocalAnswerOutcome::Left(questions)) => return Outcome::InputRequired(questions),
                 Ok(LocalAnswerOutcome::Ended(outcome)) => return outcome,
@@ -206,7 +207,7 @@ impl Gateway {
 
 /// Sends a call. If it had to wait for the connection, the next call that waits may go once this one is sent.
 async fn send_in_turn(live: &ReadyConnection, call: Call, turn: &mut Option<SendTurn>) -> Outcome {
-    let mut calling = std::pin::pin!(live.connection.service.call(call));
+    let mut calling = std::pin::pin!(live.connection.call(call));
     // The first poll sends the call.
     let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
     drop(turn.take());

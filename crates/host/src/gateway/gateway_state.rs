@@ -24,6 +24,7 @@ use crate::catalogue::{CatalogueSource, MergedCatalogue, accounts_resource, stat
 use crate::config::{HostSettings, ToolFilter};
 use crate::file_problems::FileProblems;
 use crate::guard::PolicyEnforcer;
+use crate::metrics::HostMetrics;
 use crate::sampling::Sampler;
 use crate::server::{CapabilitySet, ListKinds, UpstreamEpoch, UpstreamListing};
 use crate::upstream::{
@@ -49,6 +50,7 @@ pub(crate) struct GatewayState {
     /// Policy enforcement and recording. If it is absent, everything is allowed.
     pub(crate) guard: Option<Arc<PolicyEnforcer>>,
     pub(crate) accounts: Option<UpstreamAccounts>,
+    pub(crate) metrics: Arc<HostMetrics>,
     /// Answers sampling requests of servers.
     pub(crate) sampler: Option<Arc<Sampler>>,
     /// True if there are servers at which each user has an account. Each user then has views of their own.
@@ -168,6 +170,7 @@ impl GatewayState {
             file_problems: FileProblems::default(),
             guard,
             accounts: None,
+            metrics: Arc::default(),
             sampler: None,
             has_users,
             views: RwLock::default(),
@@ -433,6 +436,13 @@ impl GatewayState {
         for collision in catalogue.collisions.iter().filter(|collision| !known.contains(collision)) {
             tracing::warn!("{collision}");
         }
+        let tools = catalogue.tools.items().iter().map(|tool| &*tool.name);
+        let prompts = catalogue.prompts.items().iter().map(|prompt| &*prompt.name);
+        // The names at the servers, too, which differ where several servers are shown.
+        let own_tools = tools.clone().filter_map(|name| catalogue.tools.origin(name));
+        let own_prompts = prompts.clone().filter_map(|name| catalogue.prompts.origin(name));
+        let own = own_tools.chain(own_prompts).map(|location| &*location.name);
+        self.metrics.learn(tools.chain(prompts).chain(own));
         catalogue
     }
 

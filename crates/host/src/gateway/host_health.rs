@@ -1,11 +1,12 @@
-//! Health of the host, for load balancers and service managers: counts and states, without names.
+//! Health of the host, for load balancers and service managers: counts and states, without names. And its metrics.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::host_servers::HostServers;
-use crate::upstream::UpstreamState;
+use crate::metrics::CurrentValues;
+use crate::upstream::{UpstreamEntry, UpstreamState};
 
 /// Health of the parts of a host. It has no name of a server, no path and no text of an error, so that everybody may
 /// read it.
@@ -75,6 +76,18 @@ impl ServerCounts {
 }
 
 impl HostServers {
+    /// Returns the metrics in the text format of Prometheus, whose media type is
+    /// [`METRICS_CONTENT_TYPE`](crate::METRICS_CONTENT_TYPE).
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let shared = self.shared();
+        let is_up = |slot: &UpstreamEntry| slot.status().state == UpstreamState::Ready;
+        let servers = shared.upstreams.current().filter(|(_, slot)| !slot.is_per_user());
+        let servers = servers.map(|(_, slot)| (&*slot.server.name, is_up(slot))).collect();
+        let approvals_open = shared.guard.as_ref().map_or(0, |guard| guard.approvals().pending().len());
+        shared.metrics.write(&CurrentValues { approvals_open, servers })
+    }
+
     /// Returns the health of the host. Reads one row of the state database, if there is one.
     pub async fn health(&self) -> HostHealth {
         let shared = self.shared();

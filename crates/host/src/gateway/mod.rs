@@ -61,14 +61,7 @@ use route::NamedItemKind;
 
 impl Service for Gateway {
     async fn call(&self, call: Call) -> Outcome {
-        let answer = match &self.shared.accounts {
-            Some(accounts) => self.answer_with_account(accounts, call).await,
-            None => self.answer(call).await,
-        };
-        match answer {
-            Ok(outcome) => outcome,
-            Err(error) => Outcome::Failed(error),
-        }
+        self.shared.metrics.measure_server_operation(call, |call| self.answer_call(call)).await
     }
 
     async fn notified(&self, notification: Notification, context: Context) {
@@ -85,6 +78,17 @@ impl Service for Gateway {
 }
 
 impl Gateway {
+    async fn answer_call(&self, call: Call) -> Outcome {
+        let answer = match &self.shared.accounts {
+            Some(accounts) => self.answer_with_account(accounts, call).await,
+            None => self.answer(call).await,
+        };
+        match answer {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
     /// Answers a call that needs no sign-in, or whose user has signed in.
     async fn answer(&self, call: Call) -> Result<Outcome, RpcError> {
         person_call::check_name(&call)?;

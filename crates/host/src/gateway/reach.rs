@@ -6,6 +6,7 @@ use hospes_model::RpcError;
 
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
+use crate::metrics::excluded;
 use crate::upstream::{
     ConnectionLease, ReadyConnection, SendTurn, SupervisedConnection, UpstreamState, UpstreamStatus,
     sign_in_required_error,
@@ -86,7 +87,8 @@ impl Gateway {
                 let why = format!("the user has to sign in at `{name}` first");
                 return Err(ReachError { why, sign_in: Some(sign_in) });
             }
-            let Some((live, turn)) = taken.line.ready(limit).await else { break };
+            let ready = excluded(taken.line.ready(limit));
+            let Some((live, turn)) = ready.await else { break };
             // Once it is connected it is known whether applications may share the connection.
             let mut fitting = lease()?;
             taken.finish();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, iter};
-use hospes::{Call, Context, Outcome, Service as _};
+use hospes::{Call, Context, Outcome};
 use hospes_model::{
     GetTaskResult, Method, Notification, RawJson, Reply, RpcError, Task, TaskParams, TaskStatus, code,
 };
@@ -206,7 +206,7 @@ async fn ask(live: &ReadyConnection, id: &str, context: Context) -> Result<Box<G
     let params = RawJson::from_serialize(&TaskParams::new(id));
     let params = params.map_err(|error| RpcError::internal(error.to_string()))?;
     let call = Call::new(Method::TasksGet, params, context);
-    match live.connection.service.call(call).await {
+    match live.connection.call(call).await {
         Outcome::Complete(reply) => match decoded(&Method::TasksGet, reply)? {
             Reply::GetTask(found) => Ok(found),
             _ => Err(RpcError::internal("unexpected result type for tasks/get")),

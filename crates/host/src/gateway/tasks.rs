@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hospes::tasks::tasks_not_declared;
-use hospes::{Call, Context, Outcome, Peer, Service as _};
+use hospes::{Call, Context, Outcome, Peer};
 use hospes_model::{
     CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
     TaskStatus, UpdateTaskParams, code,
@@ -256,7 +256,7 @@ impl Gateway {
                 let mut reached = gateway.reach(server, &using).await.ok()?;
                 let params = RawJson::from_serialize(&TaskParams::new(&original)).ok()?;
                 let cancel = Call::new(Method::TasksCancel, params, Context::new(peer));
-                let outcome = reached.live.connection.service.call(cancel).await;
+                let outcome = reached.live.connection.call(cancel).await;
                 // Whatever the server answers: nobody waits for the task any more, so it keeps no connection.
                 reached.lease.tasks().release(&original);
                 reached.lease.finish();

@@ -38,6 +38,7 @@ mod kept;
 mod labelled;
 mod listed;
 mod meanwhile;
+mod measured;
 mod pinned;
 mod planned;
 mod poisoned;

@@ -1,13 +1,12 @@
 //! An admitted call, until it has ended and is recorded.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
 use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis, StoreError};
-use memchr::memmem;
 
 use super::approval_binding::ApprovalBinding;
 use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
@@ -19,6 +18,7 @@ use super::pending_entry::later;
 use super::planned_call::RunningStep;
 use super::recorded_text::clipped;
 use super::review::ResultReview;
+use crate::metrics::is_tool_error;
 
 /// A call that may go, once. Dropped before it has ended, it is recorded as cancelled.
 #[derive(Debug)]
@@ -96,6 +96,9 @@ impl AdmittedCall {
 
     pub(super) fn set_decision(&mut self, decision: &str, by: impl Into<String>, basis: DecisionBasis) {
         let by = by.into();
+        if let Some(metrics) = self.guard.metrics.get() {
+            metrics.count_decision(verdict_label(decision), basis_label(basis));
+        }
         if let Some(seen) = &mut self.seen {
             seen.decide(decision, &by, basis);
         }
@@ -402,25 +405,26 @@ fn length(reply: &Reply) -> Option<u64> {
     }
 }
 
-/// Searches for the member of a tool result that reports an error. Made once: for a short result, making it costs more
-/// than the search.
-static IS_ERROR: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\"isError\""));
-
-/// Returns true if a tool result reports an error.
-fn is_tool_error(reply: &Reply) -> bool {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ToolErrorPeek {
-        #[serde(default)]
-        is_error: bool,
+/// Returns the value of a label for a recorded decision.
+fn verdict_label(decision: &str) -> &'static str {
+    match decision {
+        "allow" => "allow",
+        "ask" => "ask",
+        "expired" => "expired",
+        _ => "deny",
     }
-    match reply {
-        Reply::CallTool(result) => result.is_error.unwrap_or(false),
-        Reply::Raw { json, .. } => {
-            // Nearly no result says it, and looking for the word costs less than decoding a large result.
-            IS_ERROR.find(json.as_str().as_bytes()).is_some()
-                && json.decode::<ToolErrorPeek>().is_ok_and(|said| said.is_error)
-        }
-        _ => false,
+}
+
+/// Returns the value of a label for the basis of a decision.
+fn basis_label(basis: DecisionBasis) -> &'static str {
+    match basis {
+        DecisionBasis::Person => "person",
+        DecisionBasis::Program => "program",
+        DecisionBasis::Unanswered => "unanswered",
+        DecisionBasis::Grant => "grant",
+        DecisionBasis::Rule => "rule",
+        DecisionBasis::Default => "default",
+        DecisionBasis::Host => "host",
+        _ => "unknown",
     }
 }

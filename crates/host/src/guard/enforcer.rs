@@ -19,6 +19,7 @@ use super::subscriptions::RecordedSubscriptions;
 use super::tool_hashes::ToolHashCache;
 use crate::approvals::ApprovalQueue;
 use crate::checks::{CallChecks, CheckSettings};
+use crate::metrics::HostMetrics;
 
 /// Default time for a person to decide about a call: the setting `approval_timeout`. No decision counts as a denial.
 pub const DEFAULT_APPROVAL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -95,6 +96,8 @@ pub struct PolicyEnforcer {
     pub(super) tool_hashes: ToolHashCache,
     /// Calls as they run, for viewers.
     pub(super) activity: Arc<CallActivity>,
+    /// Metrics of the host, once it has started.
+    pub(super) metrics: std::sync::OnceLock<Arc<HostMetrics>>,
 }
 
 impl PolicyEnforcer {
@@ -122,6 +125,7 @@ impl PolicyEnforcer {
             selected_checks: None,
             tool_hashes: ToolHashCache::default(),
             activity: Arc::default(),
+            metrics: std::sync::OnceLock::new(),
         }
     }
 
@@ -248,6 +252,12 @@ impl PolicyEnforcer {
     pub fn policy_age(&self) -> Option<Duration> {
         self.policy.read().as_ref()?;
         Some(self.policy_since.read().elapsed())
+    }
+
+    /// Measures decisions and approvals from now on. Only the first call has an effect.
+    pub(crate) fn set_metrics(&self, metrics: &Arc<HostMetrics>) {
+        self.metrics.get_or_init(|| Arc::clone(metrics));
+        self.approvals().set_metrics(metrics);
     }
 
     /// Returns true if applications can propose plans.

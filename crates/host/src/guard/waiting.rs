@@ -6,6 +6,7 @@ use hospes::Call;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::approvals::{ApprovalOutcome, ApprovalQueueError, ApprovalWaiter};
+use crate::metrics::excluded;
 
 /// Interval of progress notifications to a caller that waits for a decision.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
@@ -19,7 +20,7 @@ pub(crate) async fn wait_for_decision(
     let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
     // After a stall the missed reminders are not made up for.
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let settled = waiting.wait_settled();
+    let settled = excluded(waiting.wait_settled());
     tokio::pin!(settled);
     // So small that the server's own progress, which comes after it and must be more, is.
     let mut progress = 0.0;

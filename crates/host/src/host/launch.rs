@@ -9,8 +9,11 @@ use super::{BuiltinFactory, ConnectorFactory};
 use crate::accounts::UpstreamAccounts;
 use crate::config::{BuiltinTransport, ExpandedText, HostSettings, ServerConfig, ServerTransport};
 use crate::guard::PolicyEnforcer;
+use crate::metrics::HostMetrics;
 use crate::pins::{PinMember, target};
-use crate::server::{LaunchRecorder, ServerFolders, UpstreamConnector, UpstreamEpoch, UpstreamServer};
+use crate::server::{
+    LaunchRecorder, MeasuredConnector, ServerFolders, UpstreamConnector, UpstreamEpoch, UpstreamServer,
+};
 use crate::upstream::{
     RootsPolicy, RootsRules, ServerMemory, Upstream, UpstreamEntry, client_connector, definition,
 };
@@ -24,6 +27,7 @@ pub(super) struct ServerLauncher {
     pub(super) connectors: Option<ConnectorFactory>,
     pub(super) guard: Option<Arc<PolicyEnforcer>>,
     pub(super) accounts: Option<UpstreamAccounts>,
+    pub(super) metrics: Arc<HostMetrics>,
     /// Permits of processes that start at once.
     pub(super) starts: Arc<Semaphore>,
 }
@@ -41,6 +45,7 @@ impl ServerLauncher {
             Some(connectors) => connectors(&config, &self.settings),
             None => self.connector(&config, &roots, server.launches.clone()),
         };
+        let connector = MeasuredConnector::wrap(connector, &self.metrics, (&server.name, server.transport));
         let max = config.max_connections.unwrap_or(self.settings.max_connections);
         let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let upstream = Upstream::start(server, connector, memory, epoch, max);
@@ -58,13 +63,14 @@ impl ServerLauncher {
         let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let max = config.max_connections.unwrap_or(settings.max_connections);
         let max_users = accounts.as_ref().map_or(0, |accounts| accounts.current_limits().max_users);
-        let filter = config.tools.clone();
+        let (filter, metrics) = (config.tools.clone(), Arc::clone(&self.metrics));
         let (shared, shared_roots) = (Arc::clone(&server), roots.clone());
         let connect = move |user: &Arc<str>| {
             let account = accounts.as_ref()?.of(&config, user)?;
             let launches = shared.launches.as_ref().map(|launches| Arc::new(launches.of(user)));
             let connector =
                 client_connector(&config, &settings, &shared_roots, Some(account as _), launches.clone());
+            let connector = MeasuredConnector::wrap(connector, &metrics, (&shared.name, shared.transport));
             let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
             let user = Some(Arc::clone(user));
             let theirs = UpstreamServer { user, launches, ..UpstreamServer::clone(&shared) };

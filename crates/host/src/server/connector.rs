@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::capability_set::CapabilitySet;
 use super::process::ServerProcess;
+use crate::metrics::ConnectionMetrics;
 
 /// A boxed future.
 pub type ConnectorFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -172,6 +173,8 @@ pub struct UpstreamConnection {
     pub instructions: Option<String>,
     /// Returns the number of calls on the connection that wait while their questions are answered elsewhere.
     pub parked: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Metrics of the connection. None outside of a host. Its session ends when the connection is dropped.
+    pub(crate) metrics: Option<ConnectionMetrics>,
     /// Resolves once no calls except subscriptions are in progress.
     pub settled: Box<dyn Fn() -> ConnectorFuture<'static, ()> + Send + Sync>,
     /// Returns the remedy if a request was refused because nobody has signed in to the server.
@@ -197,6 +200,7 @@ impl UpstreamConnection {
             server: None,
             capabilities: ServerCapabilities::new(),
             instructions: None,
+            metrics: None,
             parked: Box::new(|| 0),
             settled: Box::new(|| Box::pin(async {})),
             missing_sign_in: Box::new(|| None),

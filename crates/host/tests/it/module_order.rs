@@ -5,26 +5,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module and those that it may use. A module may use only modules above it in this table.
-const MODULES: [(&str, &[&str]); 16] = [
+const MODULES: [(&str, &[&str]); 17] = [
     ("shell_word", &[]),
     ("callers", &[]),
     ("config", &[]),
-    ("server", &["config"]),
+    ("metrics", &[]),
+    ("server", &["config", "metrics"]),
     ("file_problems", &["server"]),
     ("deciders", &["callers", "config"]),
     ("accounts", &["config", "server", "shell_word"]),
-    ("approvals", &["config", "server", "deciders"]),
+    ("approvals", &["config", "metrics", "server", "deciders"]),
     ("catalogue", &["config", "server"]),
     ("checks", &["config", "server"]),
     ("pins", &["config", "server"]),
     ("upstream", &["config", "server"]),
-    ("guard", &["config", "server", "approvals", "checks", "upstream"]),
+    ("guard", &["config", "metrics", "server", "approvals", "checks", "upstream"]),
     ("sampling", &["config", "server", "approvals", "guard"]),
     (
         "gateway",
         &[
             "file_problems",
             "config",
+            "metrics",
             "server",
             "accounts",
             "approvals",
@@ -40,6 +42,7 @@ const MODULES: [(&str, &[&str]); 16] = [
         &[
             "file_problems",
             "config",
+            "metrics",
             "server",
             "accounts",
             "approvals",

@@ -1,0 +1,80 @@
+//! Time of a call that is not the host's own: that of its server, of a person, or of a model.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::histogram::nanos;
+
+tokio::task_local! {
+    /// Clock of the call that the current future belongs to.
+    pub(super) static CALL_CLOCK: CallClock;
+}
+
+/// Time of a call that was spent waiting for others.
+#[derive(Debug, Default)]
+pub(super) struct CallClock {
+    /// In nanoseconds.
+    waited: AtomicU64,
+    /// Number of waits in progress. Waits within a wait are part of it.
+    depth: AtomicU32,
+}
+
+impl CallClock {
+    /// Returns the time that was spent waiting, in nanoseconds.
+    pub(super) fn waited(&self) -> u64 {
+        self.waited.load(Ordering::Relaxed)
+    }
+}
+
+/// A wait in progress. It ends when it is dropped, because a future that waits may be dropped while its call goes on.
+struct RunningWait(Instant);
+
+impl RunningWait {
+    /// Begins a wait. `None` outside of a measured call.
+    fn begin() -> Option<Self> {
+        let begun = CALL_CLOCK.try_with(|clock| clock.depth.fetch_add(1, Ordering::Relaxed));
+        begun.ok().map(|_| Self(Instant::now()))
+    }
+}
+
+impl Drop for RunningWait {
+    fn drop(&mut self) {
+        // Not set if the whole call is dropped: then its own time is not recorded either.
+        let _ = CALL_CLOCK.try_with(|clock| {
+            if clock.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
+                clock.waited.fetch_add(nanos(self.0.elapsed()), Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// Waits for a future whose time is not the host's own. Outside of a measured call it only waits.
+pub(crate) async fn excluded<T>(future: impl Future<Output = T>) -> T {
+    let running = RunningWait::begin();
+    let output = future.await;
+    drop(running);
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_within_waits_and_dropped_waits_count_once() {
+        let pause = Duration::from_millis(30);
+        let wait = |span| excluded(tokio::time::sleep(span));
+        let waited = CALL_CLOCK.scope(CallClock::default(), async {
+            excluded(wait(pause)).await;
+            // Given up half-way.
+            let _ = tokio::time::timeout(pause, wait(Duration::from_secs(60))).await;
+            CALL_CLOCK.with(CallClock::waited)
+        });
+        let begun = Instant::now();
+        let waited = waited.await;
+        assert!(waited >= nanos(pause) * 2 && waited <= nanos(begun.elapsed()), "{waited}");
+        excluded(std::future::ready(())).await;
+    }
+}

@@ -1,0 +1,73 @@
+//! Connector whose connections are measured.
+
+use std::sync::Arc;
+
+use hospes::{Call, Outcome, Service as _};
+use tokio::sync::watch;
+
+use super::connector::{
+    ConnectOptions, ConnectorFuture, SignInChanges, UpstreamConnectError, UpstreamConnection,
+    UpstreamConnector,
+};
+use super::process::ServerProcess;
+use crate::metrics::{ConnectionMetrics, HostMetrics, excluded};
+
+/// Connector that gives each connection of another one its metrics.
+pub(crate) struct MeasuredConnector {
+    inner: Arc<dyn UpstreamConnector>,
+    metrics: Arc<HostMetrics>,
+    server: Arc<str>,
+    transport: &'static str,
+}
+
+impl MeasuredConnector {
+    pub(crate) fn wrap(
+        inner: Arc<dyn UpstreamConnector>,
+        metrics: &Arc<HostMetrics>,
+        (server, transport): (&Arc<str>, &'static str),
+    ) -> Arc<dyn UpstreamConnector> {
+        Arc::new(Self { inner, metrics: Arc::clone(metrics), server: Arc::clone(server), transport })
+    }
+}
+
+impl UpstreamConnector for MeasuredConnector {
+    fn connect(
+        &self,
+        wish: ConnectOptions,
+    ) -> ConnectorFuture<'_, Result<UpstreamConnection, UpstreamConnectError>> {
+        Box::pin(async move {
+            let mut connection = self.inner.connect(wish).await?;
+            let revision = connection.revision;
+            connection.metrics =
+                Some(ConnectionMetrics::begin(&self.metrics, &self.server, self.transport, revision));
+            Ok(connection)
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn process(&self) -> Option<Arc<ServerProcess>> {
+        self.inner.process()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<SignInChanges>> {
+        self.inner.changes()
+    }
+
+    fn has_sign_in(&self) -> ConnectorFuture<'_, Option<bool>> {
+        self.inner.has_sign_in()
+    }
+}
+
+impl UpstreamConnection {
+    /// Calls the server, and measures the call if there are metrics.
+    pub(crate) async fn call(&self, call: Call) -> Outcome {
+        let answer = |call| excluded(self.service.call(call));
+        match &self.metrics {
+            Some(metrics) => metrics.measure(call, answer).await,
+            None => answer(call).await,
+        }
+    }
+}
