@@ -125,6 +125,11 @@ fn rust(report: &mut PartReport) {
             Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         }
     });
+    report.part("Python packages", || match tools::PythonTools::ready() {
+        // Else the tests of metrics are skipped, and with CI=true they fail.
+        Ok(_) => PartOutcome::Passed("installed".to_owned()),
+        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+    });
     // Else the tests that install packages of PyPI are skipped, and with CI=true they fail.
     let mut variables = Vec::new();
     report.part("uv", || match tools::PythonTools::packaging().and_then(|tools| path_with(&tools)) {

@@ -6,6 +6,7 @@ mod endpoints;
 mod events;
 mod found_servers;
 mod health_pages;
+mod metrics_listener;
 mod server_line;
 mod startup_text;
 mod status_reports;
@@ -26,6 +27,7 @@ pub(crate) use self::config_reload::UsedFiles;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
 use self::health_pages::{HealthPages, HealthState};
+use self::metrics_listener::MetricsListener;
 use self::server_line::LOG_TIME_COLUMNS;
 pub(crate) use self::server_line::{MARGIN, line, offered_counts};
 use self::startup_text::StartupText;
@@ -94,6 +96,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         .await
         .map_err(|error| listen_error(address, "--listen", &error))?;
     let bound = listener.local_addr().map_err(|error| listen_error(address, "--listen", &error))?;
+    let scraped = MetricsListener::bind(config.metrics_listen).await?;
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
     let kept = credentials::open_for_host(will_be, output)?;
     let said = &config.accounts;
@@ -155,9 +158,11 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let (close, closed) = oneshot::channel::<Infallible>();
     // Served from now on, so that balancers learn that the host is starting. Requests of applications wait.
     let mut serving = Box::pin(server.serve_until(async { drop(closed.await) }));
+    let mut scraping = Box::pin(MetricsListener::serve_if_any(scraped, host.servers()));
     let required = async {
         tokio::select! {
             ready = require(&host) => ready,
+            never = &mut scraping => match never {},
             served = &mut serving => served.map_err(|error| CliError::usage("cannot serve").with_cause(&error)),
         }
     };
@@ -209,6 +214,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
+            never = scraping => match never {},
             never = sweep::repeat() => match never {},
             never = auto_update::repeat(own_file(&args.host), events) => match never {},
             never = notifications::show(&host, notifications, console.as_ref(), screen.as_ref().map(LiveScreen::is_focused)) => match never {},

@@ -40,6 +40,7 @@ mod live;
 mod login_path;
 mod logs;
 mod man;
+mod metrics;
 mod mistakes;
 #[cfg(target_os = "linux")]
 mod notifications;

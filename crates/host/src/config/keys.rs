@@ -122,7 +122,7 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 20] = [
+const ALL: [&KeyTable; 21] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
@@ -143,6 +143,7 @@ const ALL: [&KeyTable; 20] = [
     &AUTH_SIGN_IN,
     &ACCOUNTS,
     &AUDIT,
+    &METRICS,
 ];
 
 pub(super) const TOP: KeyTable = KeyTable {
@@ -155,6 +156,7 @@ pub(super) const TOP: KeyTable = KeyTable {
         Key::new("auth", Table, "", "Sign-in at the endpoint."),
         Key::new("accounts", Table, "", "Accounts of users at servers."),
         Key::new("audit", Table, "", "The audit log."),
+        Key::new("metrics", Table, "", "Metrics for Prometheus."),
         Key::new(
             "registry",
             Url,
@@ -225,6 +227,17 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
             "Maximum number of event streams of browsers, of programs at terminals and of other programs, each, up to 4096. One client has a quarter.",
         ),
     ],
+};
+
+pub(super) const METRICS: KeyTable = KeyTable {
+    path: "metrics",
+    about: "Metrics for Prometheus.",
+    keys: &[Key::new(
+        "listen",
+        Address,
+        "",
+        "Address of `/metrics`, or a port of this machine. Without it they are not served.",
+    )],
 };
 
 pub(super) const NOTIFY: KeyTable = KeyTable {

@@ -352,6 +352,7 @@ struct ConfigMerge {
     auth: Option<LocatedSetting<AuthConfig>>,
     console: Option<LocatedSetting<ConsoleConfig>>,
     accounts: Option<LocatedSetting<AccountsConfig>>,
+    metrics_listen: Option<LocatedSetting<SocketAddr>>,
     notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
     notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
@@ -374,6 +375,7 @@ impl ConfigMerge {
         merge_setting("auth", &mut self.auth, part.auth, &mut self.errors);
         merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
+        merge_setting("metrics.listen", &mut self.metrics_listen, part.metrics_listen, &mut self.errors);
         let (command, webhook) = (part.notification_command, part.notification_webhook);
         merge_setting("notify.command", &mut self.notification_command, command, &mut self.errors);
         merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
@@ -457,6 +459,7 @@ impl ConfigMerge {
         self.config.callers = self.callers.map(|callers| callers.value);
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
+        self.config.metrics_listen = self.metrics_listen.map(|listen| listen.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
         self.config.notifications.command =
             self.notification_command.map(|one| one.value).unwrap_or_default();

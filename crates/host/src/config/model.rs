@@ -34,6 +34,8 @@ pub struct HostConfig {
     pub auth: Option<AuthConfig>,
     /// Address on which the console listens, if configured.
     pub console: Option<ConsoleConfig>,
+    /// Address on which metrics are served, if configured.
+    pub metrics_listen: Option<SocketAddr>,
     /// True if the audit log records arguments of calls too.
     pub audit_arguments: bool,
     /// Retention time of audit log entries; none for no limit.

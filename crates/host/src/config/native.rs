@@ -68,6 +68,13 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         }
         console.report_unknown_keys(report);
     }
+    if let Some(mut metrics) = table.table("metrics", &keys::METRICS, report) {
+        if let Some(entry) = metrics.take("listen", report) {
+            let address = listen(&metrics, entry, report);
+            part.metrics_listen = address.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        metrics.report_unknown_keys(report);
+    }
     if let Some(mut notify) = table.table("notify", &keys::NOTIFY, report) {
         let settings = read_notify(&mut notify, scope, report);
         notify.report_unknown_keys(report);

@@ -32,6 +32,7 @@ pub(super) struct PartialConfig {
     pub(super) auth: Option<LocatedSetting<AuthConfig>>,
     pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
     pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
+    pub(super) metrics_listen: Option<LocatedSetting<SocketAddr>>,
     pub(super) audit_arguments: Option<bool>,
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) registry: Option<LocatedSetting<String>>,

@@ -710,3 +710,11 @@ fn no_secret_is_ever_printed() {
     let message = errors("h.toml", &text).concat();
     assert!(message.contains("`NAME=value` in line 2") && !message.contains(secret), "{message}");
 }
+
+#[test]
+fn metrics_are_served_at_loopback_unless_another_address_is_written() {
+    let parse = |text: &str| ConfigLoader::new().parse("h.toml", text).unwrap().metrics_listen;
+    assert_eq!(parse(""), None);
+    assert_eq!(parse("[metrics]\nlisten = 9464"), Some("127.0.0.1:9464".parse().unwrap()));
+    assert_eq!(parse("[metrics]\nlisten = '0.0.0.0:9464'"), Some("0.0.0.0:9464".parse().unwrap()));
+}

@@ -34,6 +34,7 @@ fn read_everything() {
         [auth.clients.editor]
         [accounts]
         [audit]
+        [metrics]
         [models]
         [sampling]
         [defaults]
