@@ -66,6 +66,7 @@ impl fmt::Debug for FleetSecrets {
 
 /// Why no certificate could be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CertificateError {
     /// The certificate cannot be signed.
     #[error("the certificate of this node cannot be made: {0}")]

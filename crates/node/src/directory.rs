@@ -81,14 +81,17 @@ impl FleetSessionsInner {
         let key = self.key(session);
         let owner = SessionOwner::first(self.present_node()?);
         let new = NewSession::pending(Vec::new());
-        self.relay().reserve(&key, &owner, &new, self.lifetime).await.map_err(directory_error)?;
+        self.relay()
+            .reserve(&key, &owner, &new, self.lifetime)
+            .await
+            .map_err(|error| directory_error(&error))?;
         Ok(self.hold(key, owner))
     }
 
     async fn locate(&self, session: SessionName<'_>) -> Result<SessionPlace, DirectoryError> {
         let key = self.key(session);
         for _ in 0..MAX_LOOKS {
-            let Some(found) = self.relay().find(&key).await.map_err(directory_error)? else {
+            let Some(found) = self.relay().find(&key).await.map_err(|error| directory_error(&error))? else {
                 return Ok(SessionPlace::Unknown);
             };
             // Before its `initialize` is answered, nobody knows the id of a session.
@@ -108,7 +111,7 @@ impl FleetSessionsInner {
                 Ok(adopted) => return Ok(SessionPlace::Here(adopted)),
                 // Another node was faster, or its lease has not ended: the next look says who owns it.
                 Err(RelayError::Fenced { now: Some(_) }) => self.nodes.lock().take(),
-                Err(error) => return Err(directory_error(error)),
+                Err(error) => return Err(directory_error(&error)),
             };
         }
         Err(DirectoryError::Unavailable("the session changes its owner".to_owned()))
@@ -140,7 +143,7 @@ impl FleetSessionsInner {
         }
         // It was adopted for a request that has gone away, or handed over by another node.
         let owned = self.hold(key, found.owner);
-        let unanswered = self.unanswered(&owned, &key).await.map_err(directory_error)?;
+        let unanswered = self.unanswered(&owned, &key).await.map_err(|error| directory_error(&error))?;
         let generation = owned.generation();
         Ok(AdoptedSession::new(owned, found.body, generation).with_unanswered(unanswered))
     }
@@ -188,7 +191,7 @@ impl FleetSessionsInner {
         let nodes = match cached {
             Some((_, nodes)) => nodes,
             None => {
-                let nodes = self.relay().nodes().await.map_err(directory_error)?;
+                let nodes = self.relay().nodes().await.map_err(|error| directory_error(&error))?;
                 let living = nodes.into_iter().filter(|node| node.alive).map(|node| node.record);
                 let nodes: Arc<Vec<_>> = Arc::new(living.collect());
                 *self.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
@@ -216,7 +219,7 @@ impl fmt::Debug for FleetSessions {
 }
 
 /// What an endpoint makes of an error of the shared state.
-pub(crate) fn directory_error(error: RelayError) -> DirectoryError {
+pub(crate) fn directory_error(error: &RelayError) -> DirectoryError {
     match error {
         // Without a present owner, it is this node that may not act.
         RelayError::Fenced { now: Some(_) } | RelayError::Gone => DirectoryError::NotOwned,

@@ -79,7 +79,7 @@ impl OwnedSession {
             // This process is about to continue the session under a new node id.
             return Err(DirectoryError::Unavailable("the owner changes its node id".to_owned()));
         }
-        let result = result.map_err(directory_error);
+        let result = result.map_err(|error| directory_error(&error));
         if matches!(result, Err(DirectoryError::NotOwned)) {
             self.lost.store(true, Ordering::Release);
         }

@@ -165,7 +165,7 @@ impl NodePeers {
         let slot = if parts.method == Method::GET { &peer.streams } else { &peer.calls };
         let Some(mut open) = self.connection(node, slot).await else { return ForwardResult::NotProcessed };
         let context = CallerContext::of(&parts, open.from, node.id);
-        let Some(request) = forwarded_request(parts, body, &context, &open.keys) else {
+        let Some(request) = forwarded_request(parts, &body, &context, &open.keys) else {
             return ForwardResult::NotProcessed;
         };
         if open.sender.ready().await.is_err() {
@@ -241,7 +241,7 @@ const NOT_FORWARDED: [HeaderName; 5] =
 
 fn forwarded_request(
     mut parts: Parts,
-    body: Bytes,
+    body: &Bytes,
     context: &CallerContext,
     keys: &ContextKeys,
 ) -> Option<Request<Full<Bytes>>> {
@@ -259,7 +259,7 @@ fn forwarded_request(
     let mut request = Request::new(Full::new(body.clone()));
     (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (parts.method, uri, headers);
     let (mut parts, sent) = request.into_parts();
-    let signed = keys.sign(context, &parts, &body)?;
+    let signed = keys.sign(context, &parts, body)?;
     parts.headers.insert(CALLER, signed);
     Some(Request::from_parts(parts, sent))
 }
