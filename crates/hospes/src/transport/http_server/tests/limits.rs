@@ -432,7 +432,7 @@ async fn what_a_connection_keeps_is_small() {
     let request = handle(&endpoint, modern(1, "tools/list", json!({})));
     let sizes = [
         ("request", size_of_val(&request), 1024),
-        ("session", size_of::<HttpSession>() + size_of::<LegacySession>() + size_of::<crate::Peer>(), 528),
+        ("session", size_of::<HttpSession>() + size_of::<LegacySession>() + size_of::<crate::Peer>(), 544),
         ("listen", size_of::<SessionListenCalls>() + size_of::<crate::Exchange>(), 512),
         ("calls", size_of::<PostCalls>(), 256),
     ];
