@@ -64,7 +64,7 @@ impl fmt::Debug for FleetSecrets {
     }
 }
 
-/// Why no certificate could be made.
+/// Error for a certificate that cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {

@@ -218,7 +218,7 @@ impl fmt::Debug for FleetSessions {
     }
 }
 
-/// What an endpoint makes of an error of the shared state.
+/// Converts an error of the shared state for an endpoint.
 pub(crate) fn directory_error(error: &RelayError) -> DirectoryError {
     match error {
         // Without a present owner, it is this node that may not act.

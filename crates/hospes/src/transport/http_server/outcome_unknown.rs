@@ -4,7 +4,7 @@ use hospes_model::{Method, RequestId};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// What a client is told, of a tool in words that a model understands.
+/// Message for the client, in words that a model understands.
 const MESSAGE: &str = "The server stopped while this call ran. It may or may not have taken effect; check before \
                        repeating it.";
 

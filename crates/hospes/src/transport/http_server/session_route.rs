@@ -329,7 +329,7 @@ pub(super) fn directory_rejection(id: Option<RequestId>, error: &DirectoryError)
     }
 }
 
-/// Why a session was not entered.
+/// Reason for which a session was not entered.
 #[derive(Debug)]
 pub(super) enum EnterError {
     Full(SessionTableFull),

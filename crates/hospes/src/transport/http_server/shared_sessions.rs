@@ -20,7 +20,7 @@ use super::body::Body;
 /// Result of an operation of a directory, later.
 pub type DirectoryFuture<'a, T> = BoxFuture<'a, Result<T, DirectoryError>>;
 
-/// Why a directory did not do what it was asked for.
+/// Error of an operation of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
