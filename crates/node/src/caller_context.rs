@@ -1,4 +1,4 @@
-//! Who sends a forwarded request, as the node that received it has found out.
+//! Sender of a forwarded request, as the node that received it has found out.
 //!
 //! The context is signed with a key that only the two ends of one connection have: it is derived from the secret of the
 //! fleet and from the connection's own keying material (RFC 5705). So a context is worth nothing on another connection,

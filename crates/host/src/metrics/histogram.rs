@@ -94,7 +94,7 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is written of one series.
+/// Values of one series, as they are written.
 pub(super) trait SeriesValue: std::fmt::Debug + Send + Sync + 'static {
     const TYPE: MetricType;
 

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// Lease of a node, long enough for a machine under load and short enough for a test.
-pub(crate) const LEASE: Duration = Duration::from_millis(1000);
-pub(crate) const RENEWAL: Duration = Duration::from_millis(100);
+const LEASE: Duration = Duration::from_millis(1000);
+const RENEWAL: Duration = Duration::from_millis(100);
 /// Maximum time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 

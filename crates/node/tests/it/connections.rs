@@ -79,7 +79,7 @@ async fn a_request_reaches_the_node_that_it_is_for_and_no_other() {
     assert_eq!(two.service.calls(), 0);
 }
 
-/// What is no node gets nothing: no certificate, no TLS, or nothing at all.
+/// A client that is no node gets no answer: without a certificate, without TLS, or with bytes of any kind.
 #[tokio::test]
 async fn what_is_no_node_is_not_answered() {
     let cluster = Cluster::new(1).await;

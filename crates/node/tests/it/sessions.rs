@@ -6,7 +6,7 @@ use hospes_fleet_testkit::eventually;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, LEASE, call, request};
+use crate::cluster::{Cluster, call, request};
 
 fn result(answer: &Value) -> &Value {
     &answer["result"]["content"][0]["text"]
@@ -118,8 +118,11 @@ async fn an_owner_that_returns_first_goes_on_with_what_runs() {
     let before = owner.membership.node().unwrap();
     owner.cut_off();
     eventually("the lease ends", async || owner.membership.node().is_none().then_some(())).await;
-    // Long over at the engine, too.
-    tokio::time::sleep(LEASE).await;
+    eventually("the lease is over at the engine, too", async || {
+        let nodes = other.membership.relay().nodes().await.ok()?;
+        nodes.iter().any(|node| node.record.id == before && !node.alive).then_some(())
+    })
+    .await;
     owner.heal();
     eventually("the node has joined again", async || owner.membership.node().filter(|node| *node != before))
         .await;
@@ -159,14 +162,21 @@ async fn without_redis_sessions_wait_and_nothing_is_lost() {
 /// covers: HSES-06
 #[tokio::test]
 async fn a_session_that_nobody_uses_ends_for_all_nodes() {
-    let cluster = Cluster::with_lifetime(2, Duration::from_millis(800)).await;
+    // Long enough that a busy machine uses the one session in time.
+    let cluster = Cluster::with_lifetime(2, Duration::from_secs(3)).await;
     let (one, two) =
         (cluster.nodes[0].session("2025-06-18").await, cluster.nodes[0].session("2025-06-18").await);
-    // One of them is used, at another node.
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+    eventually("the unused session ends", async || {
+        // The other one is used, at another node.
         assert_eq!(*result(&cluster.nodes[1].post(&one, call(1, "echo")).await.json().await), "done");
-    }
-    assert_eq!(cluster.nodes[1].post(&two, call(1, "echo")).await.status, StatusCode::NOT_FOUND);
-    assert_eq!(cluster.nodes[0].endpoint.sessions(), 1);
+        (cluster.nodes[0].endpoint.sessions() == 1).then_some(())
+    })
+    .await;
+    // By now longer than its lifetime ago.
+    assert_eq!(*result(&cluster.nodes[1].post(&one, call(1, "echo")).await.json().await), "done");
+    eventually("it has ended for all", async || {
+        let answer = cluster.nodes[1].post(&two, call(1, "echo")).await;
+        (answer.status == StatusCode::NOT_FOUND).then_some(())
+    })
+    .await;
 }

@@ -29,7 +29,7 @@ enum ServingPhase {
 pub(super) struct HealthState {
     servers: HostServers,
     phase: watch::Sender<ServingPhase>,
-    /// What was found last, and when.
+    /// Last findings, and their time.
     found: Mutex<Option<(Instant, HostHealth)>>,
 }
 

@@ -461,7 +461,7 @@ mod tests {
         assert!(text.len() > MAX_LOGGED_BYTES && text.matches("data").count() == 1);
     }
 
-    /// What waits for a directory that does not answer is bounded, and the writer continues once there is room.
+    /// The events that wait for a directory that does not answer are bounded; the writer continues once there is room.
     #[test]
     fn a_writer_pauses_while_too_many_events_wait() {
         let (waker, woken) = flag_waker();

@@ -232,7 +232,7 @@ async fn a_request_whose_owner_is_lost_is_answered_and_not_repeated() {
     assert_eq!(nodes.site(1).probe.most_running(), 0, "nothing was sent again");
 }
 
-/// What a client was told it may rely on, so that an event leaves only once the directory has it.
+/// A client relies on events that it has received, so that they leave only once the directory has them.
 #[tokio::test]
 async fn an_event_is_sent_once_the_directory_has_it() {
     let nodes = Nodes::new(1).await;

@@ -18,7 +18,7 @@ use super::direct;
 /// The longest event that is stored.
 const MAX_EVENT_BYTES: usize = 100_000;
 
-/// What all nodes share.
+/// State that all nodes share.
 #[derive(Debug, Default)]
 pub(super) struct Fleet {
     sessions: Mutex<HashMap<String, SessionRecord>>,
