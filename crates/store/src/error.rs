@@ -66,6 +66,10 @@ pub enum StoreError {
     /// Sealed data cannot be decrypted: it was modified, or sealed with another key.
     #[error("cannot decrypt the stored data: it was modified, or encrypted with another key")]
     Sealed,
+    /// The operating system provides no random bytes.
+    #[cfg(feature = "postgres")]
+    #[error("the operating system provides no random bytes")]
+    NoRandomBytes,
     /// The audit log was modified.
     #[error("the audit log {} was tampered with", .file.display())]
     Tampered {

@@ -95,7 +95,7 @@ impl Engines {
         let settings = PostgresSettings::new(server.url().into());
         Self {
             sqlite: StateStore::open(folder.path().join("state.db")).unwrap(),
-            postgres: StateStore::connect(settings, Zeroizing::new([7; 32])).await.unwrap(),
+            postgres: StateStore::connect(settings, vec![Zeroizing::new([7; 32])]).await.unwrap(),
             _server: server,
             _folder: folder,
         }

@@ -17,8 +17,12 @@ use hospes_store::{PostgresSettings, StateStore, StoreError};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
-fn key() -> Zeroizing<[u8; 32]> {
-    Zeroizing::new([7; 32])
+fn secrets(bytes: &[u8]) -> Vec<Zeroizing<[u8; 32]>> {
+    bytes.iter().map(|byte| Zeroizing::new([*byte; 32])).collect()
+}
+
+fn key() -> Vec<Zeroizing<[u8; 32]>> {
+    secrets(&[7])
 }
 
 fn settings(url: String) -> PostgresSettings {
@@ -211,6 +215,25 @@ async fn nodes_that_start_together_migrate_once_and_newer_parts_are_respected() 
     let _ = server.query("UPDATE parts SET version = 9 WHERE name = 'grants'");
     let refused = StateStore::connect(settings(server.url()), key()).await;
     assert!(matches!(refused, Err(StoreError::NewerDatabase)), "{refused:?}");
+}
+
+/// What is stored stays readable while nodes change their secret one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_of_the_nodes_can_change() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    let connect = async |bytes: &[u8]| StateStore::connect(settings(server.url()), secrets(bytes)).await;
+    let purpose = async |bytes: &[u8]| *connect(bytes).await.unwrap().secret("purpose").unwrap();
+    let before = purpose(&[1]).await;
+    assert_eq!(purpose(&[1, 2]).await, before);
+    let strange = connect(&[2]).await.unwrap_err();
+    assert!(matches!(strange, StoreError::Sealed), "{strange:?}");
+    assert_eq!(purpose(&[2, 1]).await, before);
+    // The key is sealed with the new secret by now.
+    assert_eq!(purpose(&[2]).await, before);
+    assert_eq!(purpose(&[1, 2]).await, before, "a node that has not been restarted for the second step");
+    assert_eq!(purpose(&[2, 1]).await, before);
+    assert_eq!(purpose(&[2]).await, before);
+    assert!(connect(&[1]).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

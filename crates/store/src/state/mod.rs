@@ -8,6 +8,8 @@ pub mod approvals;
 pub mod budgets;
 pub mod grants;
 pub mod pins;
+#[cfg(feature = "postgres")]
+mod shared_key;
 mod store;
 pub mod tasks;
 
@@ -39,6 +41,7 @@ const SQLITE_PARTS: &[SqlitePart] = &[
 const POSTGRES_PARTS: &[PostgresPart] = &[
     ("budgets", budgets::POSTGRES),
     ("grants", grants::POSTGRES),
+    (shared_key::PART, shared_key::POSTGRES),
     ("matters", approvals::POSTGRES),
     ("pins", pins::POSTGRES),
     ("tasks", tasks::POSTGRES),
@@ -59,14 +62,20 @@ impl StateStore {
         Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Beside(file) })))
     }
 
-    /// Connects to the state in a database that several nodes share. `key` is the same on all nodes, and seals what only
-    /// they may read.
+    /// Connects to the state in a database that several nodes share. `secrets` are those of the nodes, the present one
+    /// first: it seals the key of what only the nodes may read. To change it, give all nodes the new one behind the old
+    /// one, then in front of it, then remove the old one.
     ///
     /// # Errors
-    /// If the settings are not valid, the database cannot be used, or a part of it is newer than this program.
+    /// If the settings are not valid, the database cannot be used, a part of it is newer than this program, or its key is
+    /// sealed with another secret ([`StoreError::Sealed`]).
     #[cfg(feature = "postgres")]
-    pub async fn connect(settings: PostgresSettings, key: Zeroizing<[u8; 32]>) -> Result<Self, StoreError> {
+    pub async fn connect(
+        settings: PostgresSettings,
+        secrets: Vec<Zeroizing<[u8; 32]>>,
+    ) -> Result<Self, StoreError> {
         let engine = SqlEngine::connect_postgres(settings, POSTGRES_PARTS).await?;
+        let key = shared_key::shared_key(&engine, &secrets).await?;
         Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Shared(key) })))
     }
 
