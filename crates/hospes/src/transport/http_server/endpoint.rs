@@ -70,6 +70,13 @@ impl Endpoint {
         self.0.close();
     }
 
+    /// Holds new requests of shared sessions back, or lets them go on. A process that ends holds them, waits for running
+    /// calls, leaves the directory, and lets them go on: then they are served elsewhere. Answers to questions and
+    /// notifications are not held, because running calls wait for them.
+    pub fn hold_sessions(&self, is_held: bool) {
+        self.0.sessions_held.send_replace(is_held);
+    }
+
     /// Ends everything: what still runs is answered with an error.
     pub fn abort(&self) {
         self.0.abort();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hospes_model::RequestId;
 use hospes_proto::http::{AdmissionRules, HttpRejection, SseEndpoint};
 use http::Response;
+use tokio::sync::watch;
 
 use super::body::Body;
 use super::limits::{EndpointLimits, PageHandler};
@@ -29,6 +30,8 @@ pub(super) struct EndpointInner {
     pub(super) directory: Option<Arc<dyn SessionDirectory>>,
     /// Locks of the sessions that are being adopted.
     pub(super) adoptions: AdoptionLocks,
+    /// True while requests of shared sessions wait.
+    pub(super) sessions_held: watch::Sender<bool>,
     /// The older transport, where it is served.
     sse: Option<Arc<SseTransport>>,
     pages: Option<PageHandler>,
@@ -81,6 +84,7 @@ impl EndpointInner {
             sessions: SessionTable::new(limits.sessions),
             directory,
             adoptions: AdoptionLocks::default(),
+            sessions_held: watch::Sender::new(false),
             limits,
             pages,
             calls: AtomicUsize::new(0),

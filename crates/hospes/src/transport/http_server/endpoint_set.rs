@@ -54,7 +54,8 @@ impl EndpointSet {
     }
 
     /// Returns the endpoint that serves a path.
-    pub(super) fn find(&self, path: &str) -> Option<Endpoint> {
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<Endpoint> {
         self.read().iter().find(|endpoint| endpoint.serves(path)).cloned()
     }
 
@@ -68,7 +69,8 @@ impl EndpointSet {
     }
 
     /// Returns all endpoints.
-    pub(super) fn all(&self) -> Vec<Endpoint> {
+    #[must_use]
+    pub fn all(&self) -> Vec<Endpoint> {
         self.read().clone()
     }
 }

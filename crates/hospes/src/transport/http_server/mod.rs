@@ -25,6 +25,7 @@ mod settings;
 mod shared_log;
 pub mod shared_sessions;
 mod sse;
+mod sse_share;
 mod sse_transport;
 #[cfg(test)]
 mod tests;

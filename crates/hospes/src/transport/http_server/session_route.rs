@@ -85,6 +85,10 @@ enum RequestServer {
 impl RoutedRequest<'_> {
     /// Answers the request.
     async fn answer(self, peers: &PeerCache) -> Response<Body> {
+        if *self.inner.sessions_held.borrow() && self.begins_work() {
+            // The sender is part of the endpoint, so waiting does not fail.
+            let _ = self.inner.sessions_held.subscribe().wait_for(|held| !held).await;
+        }
         let deadline = Instant::now() + MAX_SEARCH;
         loop {
             match self.find().await {
@@ -110,6 +114,17 @@ impl RoutedRequest<'_> {
                 },
                 Err(rejection) => return rejection_response(&rejection),
             }
+        }
+    }
+
+    /// Returns true unless running calls may wait for it.
+    fn begins_work(&self) -> bool {
+        match self.head.verb {
+            EndpointMethod::Post => {
+                let messages = self.messages().unwrap_or_default();
+                messages.iter().any(|message| matches!(message, JsonRpcMessage::Request(_)))
+            }
+            EndpointMethod::Get | EndpointMethod::Delete => true,
         }
     }
 

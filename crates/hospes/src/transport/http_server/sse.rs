@@ -25,6 +25,7 @@ use super::caller::sender;
 use super::endpoint_inner::EndpointInner;
 use super::receive;
 use super::response::{busy_rejection, empty, events, rejection_response};
+use super::sse_share::{self, SharedSseStream};
 use super::sse_transport::{SESSION_PARAMETER, SseStreamHandle, SseTransport};
 use crate::transport::adapter::random_bytes;
 use crate::transport::duplex::{DuplexConnection, MAX_UNWRITTEN_BYTES};
@@ -59,10 +60,10 @@ where
             if !sse.adapter.has_identity() {
                 sse.adapter.load_identity().await;
             }
-            open(inner, sse, parts)
+            open(inner, sse, parts).await
         }
         SseEndpoint::Messages => match receive::read(inner, body, head.content_length).await {
-            Ok(body) => accept_message(inner, sse, parts, body),
+            Ok(body) => accept_message(inner, sse, parts, body).await,
             Err(rejection) => Err(rejection),
         },
     };
@@ -73,7 +74,7 @@ where
     response
 }
 
-fn open(
+async fn open(
     inner: &Arc<EndpointInner>,
     sse: &Arc<SseTransport>,
     parts: &Parts,
@@ -83,6 +84,7 @@ fn open(
     }
     // 128 bits that nobody can guess: whoever knows the URL speaks for the client.
     let id = SessionId::from_random(random_bytes());
+    let share = SharedSseStream::enter(inner, parts, &id).await?;
     let (inbox, posted) = mpsc::channel(MAX_WAITING_MESSAGES);
     let sender = sender(parts);
     let stream = Arc::new(SseStreamHandle {
@@ -117,19 +119,27 @@ fn open(
         stream,
         posted,
         duplex: DuplexConnection::new(Arc::clone(&sse.adapter), sse.connection_limits, sender),
+        share,
         lines: Vec::new(),
         stage: SseStreamStage::Serving,
     };
     Ok(events(Body::events(first, open, inner.limits.keep_alive)))
 }
 
-fn accept_message(
+async fn accept_message(
     inner: &Arc<EndpointInner>,
     sse: &SseTransport,
     parts: &Parts,
     body: Bytes,
 ) -> Result<Response<Body>, HttpRejection> {
-    let stream = sse.find(parts)?;
+    let id = sse.stream_id(parts)?;
+    let stream = match sse.find(parts, id) {
+        Ok(stream) => stream,
+        Err(unknown) => match sse_share::forward(inner, parts, id, &body).await? {
+            Some(response) => return Ok(response),
+            None => return Err(unknown),
+        },
+    };
     // What is no message is refused here; what is wrong with a message is said on the stream.
     let frame = message::decode(&body).map_err(HttpRejection::malformed)?;
     let allowed = match &frame {
@@ -173,6 +183,8 @@ struct OpenSseStream {
     stream: Arc<SseStreamHandle>,
     posted: mpsc::Receiver<Bytes>,
     duplex: DuplexConnection,
+    /// The stream in the directory, if processes share them.
+    share: Option<SharedSseStream>,
     /// Output of the connection, as lines.
     lines: Vec<u8>,
     stage: SseStreamStage,
@@ -225,6 +237,9 @@ impl EventSource for OpenSseStream {
 
     fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
         self.stream.waker.register(cx.waker());
+        if let Some(share) = &mut self.share {
+            share.poll_touch(cx);
+        }
         self.advance_stage();
         self.duplex.poll_opening(cx, &mut self.lines);
         while matches!(self.stage, SseStreamStage::Serving | SseStreamStage::Ending)

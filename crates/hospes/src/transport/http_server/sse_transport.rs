@@ -97,15 +97,19 @@ impl SseTransport {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the stream that a message is for. It must be the sender's own; for all others it does not exist.
-    pub(super) fn find(&self, parts: &Parts) -> Result<Arc<SseStreamHandle>, HttpRejection> {
+    /// Returns the id of the stream that a message is for.
+    pub(super) fn stream_id<'a>(&self, parts: &'a Parts) -> Result<&'a str, HttpRejection> {
         let query = parts.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_PARAMETER)?.strip_prefix('='));
-        let Some(id) = id else {
+        id.ok_or_else(|| {
             let why =
                 format!("the URL has no {SESSION_PARAMETER}: open a stream at {} first", self.stream_path);
-            return Err(HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why)));
-        };
+            HttpRejection::new(StatusCode::BAD_REQUEST, RpcError::invalid_request(why))
+        })
+    }
+
+    /// Returns the stream with this id. It must be the sender's own; for all others it does not exist.
+    pub(super) fn find(&self, parts: &Parts, id: &str) -> Result<Arc<SseStreamHandle>, HttpRejection> {
         let found = self.streams().get(id).cloned();
         found.filter(|stream| stream.principal == sender(parts).principal).ok_or_else(|| {
             let why = format!("stream not found; open one at {}", self.stream_path);
