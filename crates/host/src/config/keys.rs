@@ -122,7 +122,7 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 21] = [
+const ALL: [&KeyTable; 22] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
@@ -144,6 +144,7 @@ const ALL: [&KeyTable; 21] = [
     &ACCOUNTS,
     &AUDIT,
     &METRICS,
+    &FLEET,
 ];
 
 pub(super) const TOP: KeyTable = KeyTable {
@@ -157,6 +158,7 @@ pub(super) const TOP: KeyTable = KeyTable {
         Key::new("accounts", Table, "", "Accounts of users at servers."),
         Key::new("audit", Table, "", "The audit log."),
         Key::new("metrics", Table, "", "Metrics for Prometheus."),
+        Key::new("fleet", Table, "", "Several nodes behind one address."),
         Key::new(
             "registry",
             Url,
@@ -238,6 +240,45 @@ pub(super) const METRICS: KeyTable = KeyTable {
         "",
         "Address of `/metrics`, or a port of this machine. Without it they are not served.",
     )],
+};
+
+pub(super) const FLEET: KeyTable = KeyTable {
+    path: "fleet",
+    about: "Several nodes behind one address. All nodes share the secret, the database and the Redis server.",
+    keys: &[
+        Key::new(
+            "secret",
+            Secret,
+            "",
+            "Secret of all nodes, at least 32 characters. An array of two or three changes it: the present one first.",
+        ),
+        Key::new(
+            "postgres",
+            Secret,
+            "",
+            "URL of the PostgreSQL database. It uses TLS, unless it ends with `?sslmode=disable`.",
+        ),
+        Key::new(
+            "postgres_ca",
+            Path,
+            "",
+            "PEM file with the authorities of PostgreSQL, in place of the system's.",
+        ),
+        Key::new("redis", Secret, "", "URL of the Redis server, `rediss://` with TLS."),
+        Key::new(
+            "redis_ca",
+            Path,
+            "",
+            "PEM file with the authorities of Redis, in place of the public ones.",
+        ),
+        Key::new("node_listen", Address, "", "Address on which the other nodes are served, with mutual TLS."),
+        Key::new(
+            "node_address",
+            Text,
+            "",
+            "Name or address and port at which other nodes reach this one; `node_listen` by default.",
+        ),
+    ],
 };
 
 pub(super) const NOTIFY: KeyTable = KeyTable {

@@ -14,6 +14,7 @@ use super::auth::AuthConfig;
 use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning};
 use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
+use super::fleet::FleetConfig;
 use super::foreign::{dialect, is_foreign_toml, read_foreign, yaml_dialect};
 use super::model::{AllowedCallers, ConsoleConfig, HostConfig, RejectedServer, server_label};
 use super::native::read_native;
@@ -353,6 +354,7 @@ struct ConfigMerge {
     console: Option<LocatedSetting<ConsoleConfig>>,
     accounts: Option<LocatedSetting<AccountsConfig>>,
     metrics_listen: Option<LocatedSetting<SocketAddr>>,
+    fleet: Option<LocatedSetting<FleetConfig>>,
     notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
     notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
@@ -376,6 +378,7 @@ impl ConfigMerge {
         merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         merge_setting("metrics.listen", &mut self.metrics_listen, part.metrics_listen, &mut self.errors);
+        merge_setting("fleet", &mut self.fleet, part.fleet, &mut self.errors);
         let (command, webhook) = (part.notification_command, part.notification_webhook);
         merge_setting("notify.command", &mut self.notification_command, command, &mut self.errors);
         merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
@@ -460,6 +463,7 @@ impl ConfigMerge {
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
         self.config.metrics_listen = self.metrics_listen.map(|listen| listen.value);
+        self.config.fleet = self.fleet.map(|fleet| fleet.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
         self.config.notifications.command =
             self.notification_command.map(|one| one.value).unwrap_or_default();

@@ -11,6 +11,7 @@ use super::auth::AuthConfig;
 use super::auto_update::AutoUpdate;
 use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
+use super::fleet::FleetConfig;
 use super::models::ModelsConfig;
 use super::notify::NotificationChannels;
 use super::pins::PinMode;
@@ -36,6 +37,8 @@ pub struct HostConfig {
     pub console: Option<ConsoleConfig>,
     /// Address on which metrics are served, if configured.
     pub metrics_listen: Option<SocketAddr>,
+    /// Settings of a node, if this host is one of several behind one address.
+    pub fleet: Option<FleetConfig>,
     /// True if the audit log records arguments of calls too.
     pub audit_arguments: bool,
     /// Retention time of audit log entries; none for no limit.

@@ -10,6 +10,7 @@ use super::auth::read_auth;
 use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
+use super::fleet::read_fleet;
 use super::keys;
 use super::model::{AllowedCallers, ConsoleConfig};
 use super::models::{ModelsConfig, read_models, read_sampling};
@@ -74,6 +75,12 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
             part.metrics_listen = address.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
         metrics.report_unknown_keys(report);
+    }
+    if let Some(entry) = table.take("fleet", report)
+        && let Some(mut fleet) = SettingsTable::new(&entry.node, None, &keys::FLEET, "fleet.", report)
+    {
+        let value = read_fleet(&mut fleet, &entry.node, scope, report);
+        part.fleet = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
     }
     if let Some(mut notify) = table.table("notify", &keys::NOTIFY, report) {
         let settings = read_notify(&mut notify, scope, report);
@@ -332,7 +339,12 @@ fn registry(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigR
     table.invalid(&entry.at, &table.field(entry), form, "", report)
 }
 
-fn listen(table: &SettingsTable<'_>, entry: &ConfigEntry, report: &mut ConfigReport) -> Option<SocketAddr> {
+/// Reads an address to listen on.
+pub(super) fn listen(
+    table: &SettingsTable<'_>,
+    entry: &ConfigEntry,
+    report: &mut ConfigReport,
+) -> Option<SocketAddr> {
     let (ConfigValue::String(text) | ConfigValue::Number(text)) = &entry.node.value else {
         return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port");
     };

@@ -8,6 +8,7 @@ use super::auth::AuthConfig;
 use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigValue};
 use super::error::{ConfigErrors, ConfigSource};
+use super::fleet::FleetConfig;
 use super::model::{AllowedCallers, ConfigInput, ConsoleConfig, RejectedServer, ServerConfig, SkippedServer};
 use super::models::ModelsConfig;
 use super::notify::NotificationWebhook;
@@ -33,6 +34,7 @@ pub(super) struct PartialConfig {
     pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
     pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
     pub(super) metrics_listen: Option<LocatedSetting<SocketAddr>>,
+    pub(super) fleet: Option<LocatedSetting<FleetConfig>>,
     pub(super) audit_arguments: Option<bool>,
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) registry: Option<LocatedSetting<String>>,

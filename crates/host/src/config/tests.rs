@@ -712,6 +712,46 @@ fn no_secret_is_ever_printed() {
 }
 
 #[test]
+fn a_fleet_needs_what_all_nodes_share() {
+    let parse = |text: &str| {
+        let loader = ConfigLoader::new().variables(|name| (name == "KEY").then(|| "k".repeat(32)));
+        loader.parse("h.toml", &format!("[fleet]\n{text}"))
+    };
+    let all = "postgres = 'postgres://u:hidden@h/d'\nredis = 'rediss://:hidden@h'\n";
+    let whole = |rest: &str| parse(&format!("{all}{rest}"));
+    let fleet = whole("secret = '${KEY}'\nnode_listen = '10.0.0.7:7400'").unwrap().fleet.unwrap();
+    assert_eq!(fleet.secrets.len(), 1);
+    assert_eq!(fleet.node_listen, "10.0.0.7:7400".parse().unwrap());
+    assert_eq!(fleet.node_address, None);
+    assert!(!format!("{fleet:?}").contains("hidden"));
+    let two = whole("secret = ['${KEY}', '0123456789abcdef0123456789abcdef']\nnode_listen = 7400").unwrap();
+    assert_eq!(two.fleet.unwrap().secrets.len(), 2);
+    let named =
+        whole("secret = '${KEY}'\nnode_listen = '0.0.0.0:7400'\nnode_address = 'node-1:7400'").unwrap();
+    assert_eq!(named.fleet.unwrap().node_address.as_deref(), Some("node-1:7400"));
+    for (text, said) in [
+        (whole("secret = 'too short'\nnode_listen = 7400"), "at least 32 random characters"),
+        (whole("secret = []\nnode_listen = 7400"), "1 to 3 secrets"),
+        (whole("node_listen = 7400"), "`secret`: all nodes share a secret"),
+        (whole("secret = '${KEY}'"), "`node_listen`: all nodes share"),
+        (whole("secret = '${KEY}'\nnode_listen = '0.0.0.0:7400'"), "`node_address`"),
+        (
+            whole("secret = '${KEY}'\nnode_listen = 7400\nnode_address = 'node-1'"),
+            "a name or address and a port",
+        ),
+        (parse("postgres = 'mysql://u:hidden@h'"), "postgres:// or postgresql://"),
+        (parse("redis = 'http://:hidden@h'"), "redis:// or rediss://"),
+        (whole("secret = '${KEY}'\nnode_listen = 7400\nnodes = 3"), "unknown key `fleet.nodes`"),
+    ] {
+        let text = match text {
+            Ok(config) => config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Err(errors) => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        };
+        assert!(text.contains(said) && !text.contains("hidden"), "{said}: {text}");
+    }
+}
+
+#[test]
 fn metrics_are_served_at_loopback_unless_another_address_is_written() {
     let parse = |text: &str| ConfigLoader::new().parse("h.toml", text).unwrap().metrics_listen;
     assert_eq!(parse(""), None);

@@ -35,6 +35,7 @@ fn read_everything() {
         [accounts]
         [audit]
         [metrics]
+        [fleet]
         [models]
         [sampling]
         [defaults]
