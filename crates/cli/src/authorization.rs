@@ -33,15 +33,18 @@ use self::endpoint::{
 use self::own_issuer::{require_own_tokens, with_account_pages};
 use self::values::{fetcher, identifier, mistake, scopes};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::SharedState;
 use crate::output::CliOutput;
 
-/// Creates the authorization of an endpoint at `address`. Returns `None` if every caller may use it.
-pub(crate) fn authorization(
+/// Creates the authorization of an endpoint at `address`. Returns `None` if every caller may use it. `shared` is the
+/// state of all nodes of a fleet.
+pub(crate) async fn authorization(
     config: Option<&AuthConfig>,
     address: SocketAddr,
     path: &str,
     kept: Option<Arc<dyn Kept>>,
     said_of_accounts: &AccountsConfig,
+    shared: Option<&SharedState>,
     output: CliOutput,
 ) -> CliResult<Option<EndpointAuthorization>> {
     let exposed = !address.ip().is_loopback();
@@ -72,7 +75,7 @@ pub(crate) fn authorization(
         EndpointParts { config: &config, urls, machine, tokens, accounts: accounts.clone(), proxies, output };
     let (front, by) = match &config.issuer {
         Some(issuer) => require_tokens_of(issuer, parts)?,
-        None => require_own_tokens(parts)?,
+        None => require_own_tokens(parts, shared).await?,
     };
     Ok(Some(EndpointAuthorization { front, url, host, by, accounts, token }))
 }

@@ -17,6 +17,7 @@ mod deciders;
 mod enforcement;
 mod exit;
 mod file_watch;
+mod fleet;
 mod installation;
 mod known_configs;
 mod known_servers;

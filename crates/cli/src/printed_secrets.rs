@@ -24,6 +24,11 @@ pub(crate) fn add_config(config: &HostConfig) {
     for server in config.servers.iter().chain(&config.profile_servers) {
         secrets.add_certain(&server.transport);
     }
+    if let Some(fleet) = &config.fleet {
+        for secret in fleet.secrets.iter().chain([&fleet.postgres, &fleet.redis]) {
+            secrets.add_text(secret.reveal());
+        }
+    }
 }
 
 /// Adds a sealed secret.

@@ -12,6 +12,7 @@ use hospes_host::{
     UpstreamAccounts,
 };
 use hospes_sandbox::SandboxHelper;
+use hospes_store::StateStore;
 
 use crate::args::{ConfigFileArgs, HostOptions};
 use crate::enforcement::{PolicyEffects, RecordSettings, default_pin_mode};
@@ -130,11 +131,13 @@ pub(crate) fn default_servers() -> Vec<ServerConfig> {
         .collect()
 }
 
-/// Builds a host from the configuration and the options of the command line.
+/// Builds a host from the configuration and the options of the command line. `shared` is the state of all nodes of a
+/// fleet.
 pub(crate) async fn build_host(
     options: &HostOptions,
     mut config: HostConfig,
     accounts: Option<UpstreamAccounts>,
+    shared: Option<StateStore>,
     output: CliOutput,
 ) -> CliResult<HostBuilder> {
     for warning in &config.warnings {
@@ -171,7 +174,10 @@ pub(crate) async fn build_host(
             && server.pins.unwrap_or(mode) != PinMode::Off
     });
     // An error is not returned yet, because only pinning cannot do without the state.
-    let state = enforcement::open_state();
+    let state = match shared {
+        Some(state) => Ok(Some(state)),
+        None => enforcement::open_state(),
+    };
     let state = if is_pinned {
         let nowhere =
             || CliError::usage("no folder found in which to store accepted definitions (HOME is not set)");

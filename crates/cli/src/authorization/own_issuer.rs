@@ -10,12 +10,21 @@ use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, boun
 use super::server::server;
 use super::values::{identifier, scopes};
 use crate::exit::CliResult;
+use crate::fleet::SharedState;
 
 /// Creates the middleware that issues the tokens it accepts.
-pub(super) fn require_own_tokens(parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+pub(super) async fn require_own_tokens(
+    parts: EndpointParts<'_>,
+    shared: Option<&SharedState>,
+) -> CliResult<IssuedMiddleware> {
     let EndpointParts { config, urls, machine, tokens, accounts, proxies, output } = parts;
     let audiences = [urls.main.clone(), urls.older.clone()];
-    let mut server = server(config, urls.own.clone(), audiences.to_vec(), output)?.trusting_proxies(proxies);
+    let shared = match shared {
+        Some(shared) => Some(shared.auth().await?),
+        None => None,
+    };
+    let server = server(config, urls.own.clone(), audiences.to_vec(), shared.as_ref(), output)?;
+    let mut server = server.trusting_proxies(proxies);
     if let Some(accounts) = accounts {
         server = with_accounts(server, accounts.clone())?;
         // With a provider, only the provider knows which users still exist.

@@ -18,6 +18,7 @@ use url::Url;
 use super::endpoint::SCOPE;
 use super::values::{fetcher, fetching, identifier, mistake, scopes};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::SharedAuth;
 use crate::output::{BOLD, CliOutput, paint};
 use crate::paths;
 
@@ -28,6 +29,7 @@ pub(super) fn server(
     config: &AuthConfig,
     issuer: Issuer,
     resources: Vec<Resource>,
+    shared: Option<&SharedAuth>,
     output: CliOutput,
 ) -> CliResult<AuthServer> {
     let mut settings = settings(config, issuer, resources)?;
@@ -38,12 +40,13 @@ pub(super) fn server(
         key_urls.extend(key_url);
     }
     let sign_in = sign_in(config, settings.issuer.as_str(), output)?;
-    let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config)?, sign_in))?
+    let mut server = identifier("auth.base_url", AuthServer::new(settings, store(config, shared)?, sign_in))?
         // URLs supplied by clients are fetched from the public internet only, unlike those that the operator has
         // configured.
         .fetching(GuardedClient::new(EgressPolicy::public()))
         .fetching_named(fetching(&key_urls));
-    if let Some(key) = seal_key(config.key.as_ref())? {
+    let key = config.key.as_ref().or(shared.map(|shared| &shared.key));
+    if let Some(key) = seal_key(key)? {
         server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
     }
     for provider in &config.identity_providers {
@@ -52,7 +55,7 @@ pub(super) fn server(
         server = server.trust(issuer, fetch);
     }
     Ok(match &config.provider {
-        Some(known) => server.delegating(provider(known, config.key.as_ref())?),
+        Some(known) => server.delegating(provider(known, key)?),
         None => server,
     })
 }
@@ -267,7 +270,17 @@ fn sign_in(config: &AuthConfig, issuer: &str, output: CliOutput) -> CliResult<Lo
     Ok(LocalSignIn::users(users))
 }
 
-fn store(config: &AuthConfig) -> CliResult<Arc<dyn AuthStore>> {
+fn store(config: &AuthConfig, shared: Option<&SharedAuth>) -> CliResult<Arc<dyn AuthStore>> {
+    match shared {
+        Some(_) if config.store.is_some() => {
+            return Err(CliError::usage(
+                "`auth.store` is a file of one node, and [fleet] shares the data of all",
+            )
+            .hint("remove `store` under [auth]"));
+        }
+        Some(shared) => return Ok(Arc::clone(&shared.store)),
+        None => {}
+    }
     let Some(file) = config.store.clone().or_else(paths::authorization) else {
         return Ok(Arc::new(MemoryAuthStore::new()));
     };

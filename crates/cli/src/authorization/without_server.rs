@@ -5,9 +5,14 @@ use hospes_oauth_resource::BearerAuth;
 
 use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::SharedState;
 
 /// Fails, because this program cannot issue tokens.
-pub(super) fn require_own_tokens(_: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+#[expect(clippy::unused_async, reason = "with the authorization server it waits for a database")]
+pub(super) async fn require_own_tokens(
+    _: EndpointParts<'_>,
+    _: Option<&SharedState>,
+) -> CliResult<IssuedMiddleware> {
     Err(missing("the endpoint needs tokens, and `auth.issuer` names no authorization server").hint(
         "set `issuer` under [auth], or `enabled = false`, or build with `--features authorization-server`",
     ))

@@ -26,6 +26,7 @@ use crate::commands::InterruptListener;
 use crate::commands::stdio::warn_of_unserved;
 use crate::commands::up::{require, start, stop};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::SharedState;
 use crate::output::{CliOutput, is_interactive, printable};
 use crate::settings::load;
 use crate::{credentials, paths};
@@ -42,7 +43,8 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
     let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
-    let host = start(&args.host, loaded.config, Some(accounts), output).await?;
+    let shared = SharedState::connect(&loaded.config).await?.map(|shared| shared.state);
+    let host = start(&args.host, loaded.config, Some(accounts), shared, output).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;

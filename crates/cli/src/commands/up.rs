@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, HttpMiddleware, HttpServer};
+use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, EndpointSet, HttpMiddleware, HttpServer};
 use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
+use hospes_store::StateStore;
 use tokio::sync::oneshot;
 
 use self::config_reload::ConfigReload;
@@ -40,6 +41,7 @@ use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::fleet::{FleetMember, FleetNode, SharedState};
 use crate::live::{self, LiveScreen, LiveSources};
 use crate::missing_programs;
 use crate::notifications::{self, NotificationSettings};
@@ -56,6 +58,10 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 const LAST_LINES: usize = 20;
 /// Default time calls may continue after the host is asked to end.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
+/// Interval at which a node that ends looks whether calls still run.
+const IDLE_POLL: Duration = Duration::from_millis(10);
+/// The same for a node of a fleet, whose sessions other nodes continue.
+const FLEET_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let reload = ConfigReload::new(&args.host);
@@ -100,8 +106,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
     let kept = credentials::open_for_host(will_be, output)?;
     let said = &config.accounts;
+    let shared = SharedState::connect(&config).await?;
     let mut authorization =
-        authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, output)?;
+        authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, shared.as_ref(), output)
+            .await?;
     users_can_sign_in(&config, authorization.as_ref())?;
     // The accounts that the sign-in pages change, so that the host sees newly connected ones.
     let accounts = match authorization.as_mut() {
@@ -121,15 +129,19 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         channels: std::mem::take(&mut config.notifications),
     };
     let begun = jiff::Timestamp::now();
-    let host = start(&args.host, config, accounts, output).await?;
+    let node = FleetNode::start(&config).await?;
+    let host = start(&args.host, config, accounts, shared.map(|shared| shared.state), output).await?;
     let rounds = request_state(&host)?;
+    let member = node.as_ref().map(FleetNode::member);
     let build = |gateway, path: &str, servers: Option<HostServers>| {
-        endpoint(gateway, rounds.clone(), (path, servers), &hosts, &origins)
+        endpoint(gateway, rounds.clone(), (path, servers), (&hosts, &origins), member.as_ref())
     };
+    let default_grace = if node.is_some() { FLEET_SHUTDOWN_GRACE } else { SHUTDOWN_GRACE };
+    let grace = args.shutdown_timeout.unwrap_or(default_grace);
     let server =
         HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, Some(host.servers())))
             .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
-            .shutdown_timeout(args.shutdown_timeout.unwrap_or(SHUTDOWN_GRACE));
+            .shutdown_timeout(grace);
     let endpoints = HostEndpoints::new(&host, server.others(), |gateway, path| build(gateway, path, None));
     // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
@@ -152,10 +164,12 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             Some(authorization.front)
         }
     };
-    let health = HealthState::new(host.servers());
+    let health = HealthState::new(host.servers(), member.clone());
+    let (all, others) = (server.endpoint().clone(), server.others());
     let server = server.middleware(HealthPages { state: Arc::clone(&health), front });
     // Nothing is ever sent: dropping the sender ends serving.
     let (close, closed) = oneshot::channel::<Infallible>();
+    let mut serving_nodes = Box::pin(serve_nodes(node, all.clone(), others.clone()));
     // Served from now on, so that balancers learn that the host is starting. Requests of applications wait.
     let mut serving = Box::pin(server.serve_until(async { drop(closed.await) }));
     let mut scraping = Box::pin(MetricsListener::serve_if_any(scraped, host.servers()));
@@ -163,6 +177,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         tokio::select! {
             ready = require(&host) => ready,
             never = &mut scraping => match never {},
+            never = &mut serving_nodes => match never {},
             served = &mut serving => served.map_err(|error| CliError::usage("cannot serve").with_cause(&error)),
         }
     };
@@ -200,7 +215,13 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         let end = async {
             shutdown.await;
             health.begin_draining();
+            if let Some(member) = &member {
+                member.drain().await;
+            }
             tokio::time::sleep(args.drain_notice.unwrap_or_default()).await;
+            if let Some(member) = &member {
+                hand_over(member, (&all, &others), grace).await;
+            }
             close_screen(screen.as_ref(), &startup, output).await;
             drop(close);
             std::future::pending::<Infallible>().await
@@ -215,6 +236,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = new_servers::report(&host, begun, events) => match never {},
             never = policy::report(&host, output) => match never {},
             never = scraping => match never {},
+            never = serving_nodes => match never {},
             never = sweep::repeat() => match never {},
             never = auto_update::repeat(own_file(&args.host), events) => match never {},
             never = notifications::show(&host, notifications, console.as_ref(), screen.as_ref().map(LiveScreen::is_focused)) => match never {},
@@ -299,14 +321,15 @@ async fn attached(
     }
 }
 
-/// Starts the host.
+/// Starts the host. `shared` is the state of all nodes of a fleet.
 pub(crate) async fn start(
     options: &HostOptions,
     config: HostConfig,
     accounts: Option<UpstreamAccounts>,
+    shared: Option<StateStore>,
     output: CliOutput,
 ) -> CliResult<Host> {
-    let host = build_host(options, config, accounts, output).await?.start();
+    let host = build_host(options, config, accounts, shared, output).await?.start();
     let host = host.map_err(|error| {
         CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;
@@ -366,13 +389,39 @@ pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>
     host.request_state().map_err(wrong)
 }
 
+/// Serves the other nodes, if there are any. Never returns.
+async fn serve_nodes(node: Option<FleetNode>, main: Endpoint, others: EndpointSet) -> Infallible {
+    match node {
+        Some(node) => node.serve(main, others).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Gives the sessions of this node to the others, once no call runs or the time is over.
+async fn hand_over(member: &FleetMember, (main, others): (&Endpoint, &EndpointSet), limit: Duration) {
+    let all = || std::iter::once(main.clone()).chain(others.all());
+    all().for_each(|endpoint| endpoint.hold_sessions(true));
+    let idle = async {
+        while all().any(|endpoint| endpoint.calls() > 0) {
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+    };
+    if tokio::time::timeout(limit, idle).await.is_err() {
+        tracing::warn!(
+            "calls still run after {limit:?}: their sessions go to other nodes, and their outcome is unknown there"
+        );
+    }
+    member.leave().await;
+    all().for_each(|endpoint| endpoint.hold_sessions(false));
+}
+
 /// Creates an endpoint. The shared one also serves HTTP+SSE, and answers at unknown paths with what `servers` has.
 fn endpoint(
     gateway: Gateway,
     rounds: Option<RequestStateConfig>,
     (path, servers): (&str, Option<HostServers>),
-    hosts: &[String],
-    origins: &[String],
+    (hosts, origins): (&[String], &[String]),
+    member: Option<&FleetMember>,
 ) -> Endpoint {
     let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
     let mut endpoint = Endpoint::builder(gateway).path(path).sse(servers.is_some());
@@ -381,6 +430,9 @@ fn endpoint(
     }
     if let Some((keys, lifetime)) = rounds {
         endpoint = endpoint.state_keys(keys).state_lifetime(lifetime);
+    }
+    if let Some(member) = member {
+        endpoint = member.share(endpoint, path);
     }
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()

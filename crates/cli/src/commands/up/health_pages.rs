@@ -1,4 +1,4 @@
-//! Pages for load balancers and service managers at the endpoint: `/healthz` and `/readyz`.
+//! Pages for load balancers and service managers at the endpoint: `/healthz`, `/readyz` and `/readyz/sessions`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::{Mutex, watch};
+
+use crate::fleet::FleetMember;
 
 /// Time for which a found health is used again, so that requests without sign-in do not keep the state database busy.
 const HEALTH_LIFETIME: Duration = Duration::from_secs(1);
@@ -28,6 +30,8 @@ enum ServingPhase {
 /// Health of a host and its phase.
 pub(super) struct HealthState {
     servers: HostServers,
+    /// Membership in a fleet, if this host is a node.
+    member: Option<FleetMember>,
     phase: watch::Sender<ServingPhase>,
     /// Last findings, and their time.
     found: Mutex<Option<(Instant, HostHealth)>>,
@@ -35,8 +39,9 @@ pub(super) struct HealthState {
 
 impl HealthState {
     /// Creates the state of a host that is starting.
-    pub(super) fn new(servers: HostServers) -> Arc<Self> {
-        Arc::new(Self { servers, phase: watch::Sender::new(ServingPhase::Starting), found: Mutex::default() })
+    pub(super) fn new(servers: HostServers, member: Option<FleetMember>) -> Arc<Self> {
+        let phase = watch::Sender::new(ServingPhase::Starting);
+        Arc::new(Self { servers, member, phase, found: Mutex::default() })
     }
 
     /// Lets the requests of applications pass. From now on the host is ready.
@@ -81,6 +86,19 @@ impl HealthState {
         }
         match page {
             HealthPage::Live => text(StatusCode::OK, "text/plain", "ok\n".into()),
+            HealthPage::Sessions => {
+                let phase = self.phase();
+                let problem = match self.member.as_ref().and_then(FleetMember::problem) {
+                    None if phase != ServingPhase::Serving => Some("this node is starting or about to end"),
+                    problem => problem,
+                };
+                let status = if problem.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                text(
+                    status,
+                    "application/json",
+                    format!("{}\n", json!({ "sessions": problem.is_none(), "problem": problem })),
+                )
+            }
             HealthPage::Ready => {
                 let phase = self.phase();
                 let is_ready = phase == ServingPhase::Serving;
@@ -123,6 +141,8 @@ enum HealthPage {
     Live,
     /// Requests may be sent here.
     Ready,
+    /// Sessions of older revisions are served here.
+    Sessions,
 }
 
 impl HealthPage {
@@ -130,6 +150,7 @@ impl HealthPage {
         match path {
             "/healthz" => Some(Self::Live),
             "/readyz" => Some(Self::Ready),
+            "/readyz/sessions" => Some(Self::Sessions),
             _ => None,
         }
     }
@@ -176,10 +197,10 @@ mod tests {
 
     #[test]
     fn only_the_exact_paths_are_pages() {
-        for path in ["/healthz", "/readyz"] {
+        for path in ["/healthz", "/readyz", "/readyz/sessions"] {
             assert!(HealthPage::at(path).is_some(), "{path}");
         }
-        for path in ["/", "/mcp", "/mcp/healthz", "/healthz/", "/readyz/sessions", "/Healthz"] {
+        for path in ["/", "/mcp", "/mcp/healthz", "/healthz/", "/readyz/session", "/Healthz"] {
             assert!(HealthPage::at(path).is_none(), "{path}");
         }
     }

@@ -1,0 +1,89 @@
+//! State that the nodes of a fleet share, and the node that `hospes up` is.
+
+mod node;
+
+use std::path::Path;
+
+use hospes_host::config::{FleetConfig, HostConfig, Secret};
+use hospes_store::{PostgresSettings, StateStore, StoreError};
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+pub(crate) use self::node::{FleetMember, FleetNode};
+use crate::exit::{CliError, CliResult};
+
+/// State of all nodes, in PostgreSQL.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedState {
+    /// Decisions, grants, pins, tasks and budgets.
+    pub(crate) state: StateStore,
+    settings: PostgresSettings,
+}
+
+impl SharedState {
+    /// Connects to the state of all nodes. Returns `None` if the configuration has no fleet.
+    pub(crate) async fn connect(config: &HostConfig) -> CliResult<Option<Self>> {
+        let Some(fleet) = &config.fleet else { return Ok(None) };
+        let mut settings = PostgresSettings::new(fleet.postgres.reveal().into());
+        settings.ca_pem = read_pem("fleet.postgres_ca", fleet.postgres_ca.as_deref())?;
+        let state = StateStore::connect(settings.clone(), secrets_for(fleet, "state"));
+        let state = state.await.map_err(|error| {
+            let failure = CliError::usage("cannot use the database of the fleet").with_cause(&error);
+            match error {
+                StoreError::Sealed => failure.hint(
+                    "all nodes need the same `fleet.secret`; to change it, list the new one behind the old one first",
+                ),
+                _ => failure.hint("`fleet.postgres` in the configuration says where it is"),
+            }
+        })?;
+        Ok(Some(Self { state, settings }))
+    }
+
+    /// Connects to the data of the authorization server.
+    #[cfg(feature = "authorization-server")]
+    pub(crate) async fn auth(&self) -> CliResult<SharedAuth> {
+        use hospes_oauth_server::SqlAuthStore;
+        let failed = |error: &dyn std::error::Error| {
+            CliError::usage("cannot use the data of the authorization server in the database of the fleet")
+                .with_cause(error)
+        };
+        let store = SqlAuthStore::connect(self.settings.clone()).await.map_err(|error| failed(&error))?;
+        let key = self.state.secret("authorization server").map_err(|error| failed(&error))?;
+        Ok(SharedAuth { store: std::sync::Arc::new(store), key: Secret::new(hex(&key)) })
+    }
+}
+
+/// Data of the authorization server that the nodes share.
+#[cfg(feature = "authorization-server")]
+pub(crate) struct SharedAuth {
+    pub(crate) store: std::sync::Arc<dyn hospes_oauth_server::AuthStore>,
+    /// Seals its keys and the tokens of providers.
+    pub(crate) key: Secret,
+}
+
+/// Derives a key for one purpose from each secret of a fleet, the present one first.
+fn secrets_for(config: &FleetConfig, purpose: &str) -> Vec<Zeroizing<[u8; 32]>> {
+    let derive = |secret: &Secret| {
+        let mut hash = Sha256::new();
+        // The lengths are fixed or part of the text, so no two pairs have the same text.
+        hash.update(format!("hospes fleet {purpose} {}\n", secret.reveal().len()));
+        hash.update(secret.reveal());
+        Zeroizing::new(<[u8; 32]>::from(hash.finalize()))
+    };
+    config.secrets.iter().map(derive).collect()
+}
+
+/// Reads a PEM file of the configuration.
+fn read_pem(key: &str, file: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
+    let Some(file) = file else { return Ok(None) };
+    let read = std::fs::read(file);
+    let read = read.map_err(|error| {
+        CliError::usage(format!("`{key}`: cannot read {}", file.display())).with_cause(&error)
+    })?;
+    Ok(Some(read))
+}
+
+#[cfg(feature = "authorization-server")]
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

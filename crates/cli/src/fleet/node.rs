@@ -1,0 +1,112 @@
+//! Node of a fleet: its lease, the sessions that it shares with the others, and the listener for them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint, EndpointBuilder, EndpointSet};
+use hospes_fleet::Relay;
+use hospes_fleet::redis::{RedisRelay, RedisSettings};
+use hospes_fleet::sealing::FleetKeys;
+use hospes_host::config::HostConfig;
+use hospes_node::{
+    DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodeListener, NodePeers, NodeServer,
+};
+
+use super::{read_pem, secrets_for};
+use crate::commands::serve::listen_error;
+use crate::exit::{CliError, CliResult};
+
+/// Longest time for which a node that ends tells the others so.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Node that has joined its fleet and does not serve the others yet.
+pub(crate) struct FleetNode {
+    listener: NodeListener,
+    member: FleetMember,
+    secrets: FleetSecrets,
+}
+
+/// Membership of this process, with what its endpoints share.
+#[derive(Clone)]
+pub(crate) struct FleetMember {
+    membership: Membership,
+    peers: Arc<NodePeers>,
+}
+
+impl FleetNode {
+    /// Listens for the other nodes and joins the fleet in the background. Returns `None` if the configuration has no
+    /// fleet.
+    pub(crate) async fn start(config: &HostConfig) -> CliResult<Option<Self>> {
+        let Some(fleet) = &config.fleet else { return Ok(None) };
+        let listener = NodeServer::bind(fleet.node_listen).await;
+        let listener =
+            listener.map_err(|error| listen_error(fleet.node_listen, "[fleet] node_listen", &error))?;
+        let mut settings = RedisSettings::new(fleet.redis.reveal().into());
+        settings.ca_pem = read_pem("fleet.redis_ca", fleet.redis_ca.as_deref())?;
+        let bytes = |purpose| secrets_for(fleet, purpose).into_iter().map(|secret| *secret);
+        let no_secret = || CliError::usage("`fleet.secret` has no secret");
+        let keys = FleetKeys::new(bytes("relay")).ok_or_else(no_secret)?;
+        let secrets = FleetSecrets::new(bytes("nodes")).ok_or_else(no_secret)?;
+        let relay = RedisRelay::new(settings, keys)
+            .map_err(|error| CliError::usage("`fleet.redis` cannot be used").with_cause(&error))?;
+        let relay: Arc<dyn Relay> = Arc::new(relay);
+        let address = fleet.node_address.clone().unwrap_or_else(|| listener.local_addr().to_string());
+        let membership = Membership::start(relay, &address, DEFAULT_RENEWAL_INTERVAL)
+            .map_err(|error| CliError::usage("cannot start the thread of this node").with_cause(&error))?;
+        let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
+        Ok(Some(Self { listener, member: FleetMember { membership, peers }, secrets }))
+    }
+
+    /// Returns the membership.
+    pub(crate) fn member(&self) -> FleetMember {
+        self.member.clone()
+    }
+
+    /// Serves the endpoints to the other nodes. Never returns.
+    pub(crate) async fn serve(self, main: Endpoint, others: EndpointSet) -> Infallible {
+        let find = move |path: &str| if main.serves(path) { Some(main.clone()) } else { others.find(path) };
+        let server = self.listener.server(self.member.membership, self.secrets, find);
+        server.serve_until(std::future::pending(), Duration::ZERO).await;
+        std::future::pending().await
+    }
+}
+
+impl FleetMember {
+    /// Shares the sessions of the endpoint at a path.
+    pub(crate) fn share(&self, endpoint: EndpointBuilder, path: &str) -> EndpointBuilder {
+        let transport = Arc::clone(&self.peers);
+        let sessions =
+            FleetSessions::new(self.membership.clone(), transport, path, DEFAULT_SESSION_IDLE_TIMEOUT);
+        endpoint.session_directory(Arc::new(sessions))
+    }
+
+    /// Returns why this node serves no sessions; `None` if it does.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let why = "this node has no lease: Redis does not answer in time, or the node has just started";
+        self.membership.node().is_none().then_some(why)
+    }
+
+    /// Tells the other nodes that this one ends soon.
+    pub(crate) async fn drain(&self) {
+        let drained = tokio::time::timeout(LEAVE_TIMEOUT, self.membership.drain()).await;
+        if let Ok(Err(error)) = drained {
+            tracing::warn!(%error, "the other nodes do not know that this one is about to end");
+        }
+    }
+
+    /// Gives the sessions of this node away: from now on the other nodes serve them.
+    pub(crate) async fn leave(&self) {
+        let left = tokio::time::timeout(LEAVE_TIMEOUT, self.membership.leave()).await;
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::warn!("the other nodes serve the sessions of this one when its lease has run out");
+        }
+    }
+}
+
+impl fmt::Debug for FleetMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FleetMember").field(&self.membership).finish()
+    }
+}
