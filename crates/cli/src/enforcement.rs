@@ -13,6 +13,7 @@ use hospes_store::{AuditLog, StateStore};
 use crate::args::{HostOptions, PresetChoice};
 use crate::exit::{CliError, CliResult, error_chain};
 use crate::file_watch::FileWatch;
+use crate::fleet::HostFleet;
 use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
 use crate::paths;
@@ -46,7 +47,7 @@ pub(crate) fn default_pin_mode(has_rules: bool) -> PinMode {
 /// decisions are kept in the state.
 pub(crate) async fn build_enforcer(
     options: &HostOptions,
-    state: Option<&StateStore>,
+    (state, fleet): (Option<&StateStore>, Option<&HostFleet>),
     settings: RecordSettings,
     effects: PolicyEffects,
     output: CliOutput,
@@ -74,6 +75,9 @@ pub(crate) async fn build_enforcer(
         guard = guard.with_approvals(
             queue.map_err(|error| CliError::usage("cannot read lasting decisions").with_cause(&error))?,
         );
+    }
+    if let Some(member) = fleet.and_then(|fleet| fleet.member.as_ref()) {
+        guard = guard.with_shared_flows(member.flows());
     }
     if let Some(timeout) = options.approval_timeout {
         guard = guard.with_approval_timeout(timeout);

@@ -1,5 +1,6 @@
 //! State that the nodes of a fleet share, and the node that `hospes up` is.
 
+mod flows;
 mod node;
 
 use std::path::Path;
@@ -11,6 +12,22 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::node::{FleetMember, FleetNode};
 use crate::exit::{CliError, CliResult};
+
+/// What a host shares with the other nodes of its fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct HostFleet {
+    pub(crate) state: StateStore,
+    /// Membership of this process. `None` for a host beside the nodes, such as that of `hospes stdio`.
+    pub(crate) member: Option<FleetMember>,
+}
+
+impl HostFleet {
+    /// Connects a host that is not a node itself.
+    pub(crate) async fn beside(config: &HostConfig) -> CliResult<Option<Self>> {
+        let shared = SharedState::connect(config).await?;
+        Ok(shared.map(|shared| Self { state: shared.state, member: None }))
+    }
+}
 
 /// State of all nodes, in PostgreSQL.
 #[derive(Clone, Debug)]

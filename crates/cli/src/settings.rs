@@ -12,11 +12,11 @@ use hospes_host::{
     UpstreamAccounts,
 };
 use hospes_sandbox::SandboxHelper;
-use hospes_store::StateStore;
 
 use crate::args::{ConfigFileArgs, HostOptions};
 use crate::enforcement::{PolicyEffects, RecordSettings, default_pin_mode};
 use crate::exit::{CliError, CliResult, error_chain};
+use crate::fleet::HostFleet;
 use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
 use crate::{builtins, enforcement, paths, printed_secrets, secrets};
@@ -131,13 +131,13 @@ pub(crate) fn default_servers() -> Vec<ServerConfig> {
         .collect()
 }
 
-/// Builds a host from the configuration and the options of the command line. `shared` is the state of all nodes of a
-/// fleet.
+/// Builds a host from the configuration and the options of the command line. `fleet` is what all nodes of a fleet
+/// share.
 pub(crate) async fn build_host(
     options: &HostOptions,
     mut config: HostConfig,
     accounts: Option<UpstreamAccounts>,
-    shared: Option<StateStore>,
+    fleet: Option<HostFleet>,
     output: CliOutput,
 ) -> CliResult<HostBuilder> {
     for warning in &config.warnings {
@@ -174,8 +174,8 @@ pub(crate) async fn build_host(
             && server.pins.unwrap_or(mode) != PinMode::Off
     });
     // An error is not returned yet, because only pinning cannot do without the state.
-    let state = match shared {
-        Some(state) => Ok(Some(state)),
+    let state = match &fleet {
+        Some(fleet) => Ok(Some(fleet.state.clone())),
         None => enforcement::open_state(),
     };
     let state = if is_pinned {
@@ -211,7 +211,9 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
-    if let Some(guard) = enforcement::build_enforcer(options, state.as_ref(), record, effects, output).await?
+    if let Some(guard) =
+        enforcement::build_enforcer(options, (state.as_ref(), fleet.as_ref()), record, effects, output)
+            .await?
     {
         builder = builder.guard(guard);
     }

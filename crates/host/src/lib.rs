@@ -57,7 +57,7 @@ pub use guard::{
     ApplicationCalls, CallActivity, CallProgress, CallSnapshot, HISTORY_PERIOD, HISTORY_PERIODS,
     MAX_ENDED_CALLS, ObservedCall, ServerCalls,
 };
-pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, UnattendedMode, is_unattended};
+pub use guard::{DEFAULT_APPROVAL_TIMEOUT, PolicyEnforcer, SharedFlowLabels, UnattendedMode, is_unattended};
 pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostGateways, HostStartError, RequestStateConfig,
     ServerChanges, known_labels,

@@ -26,7 +26,7 @@ use crate::commands::InterruptListener;
 use crate::commands::stdio::warn_of_unserved;
 use crate::commands::up::{require, start, stop};
 use crate::exit::{CliError, CliResult};
-use crate::fleet::SharedState;
+use crate::fleet::HostFleet;
 use crate::output::{CliOutput, is_interactive, printable};
 use crate::settings::load;
 use crate::{credentials, paths};
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
     let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
-    let shared = SharedState::connect(&loaded.config).await?.map(|shared| shared.state);
+    let shared = HostFleet::beside(&loaded.config).await?;
     let host = start(&args.host, loaded.config, Some(accounts), shared, output).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {

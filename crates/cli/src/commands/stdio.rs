@@ -9,7 +9,7 @@ use super::up::{request_state, require, start, stop};
 use crate::args::{HostOptions, StdioArgs};
 use crate::attach;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::fleet::SharedState;
+use crate::fleet::HostFleet;
 use crate::output::{CliOutput, explain_stdio};
 use crate::settings::{default_servers, load};
 use crate::{credentials, missing_programs, profiles};
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "stdio has no sign-in", output);
     let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
-    let shared = SharedState::connect(&loaded.config).await?.map(|shared| shared.state);
+    let shared = HostFleet::beside(&loaded.config).await?;
     let host = start(&args.host, loaded.config, Some(accounts), shared, output).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;

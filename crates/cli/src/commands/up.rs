@@ -20,7 +20,6 @@ use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, EndpointSet, HttpMi
 use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
-use hospes_store::StateStore;
 use tokio::sync::oneshot;
 
 use self::config_reload::ConfigReload;
@@ -41,7 +40,7 @@ use crate::authorization::{authorization, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::fleet::{FleetMember, FleetNode, SharedState};
+use crate::fleet::{FleetMember, FleetNode, HostFleet, SharedState};
 use crate::live::{self, LiveScreen, LiveSources};
 use crate::missing_programs;
 use crate::notifications::{self, NotificationSettings};
@@ -130,9 +129,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     let begun = jiff::Timestamp::now();
     let node = FleetNode::start(&config).await?;
-    let host = start(&args.host, config, accounts, shared.map(|shared| shared.state), output).await?;
-    let rounds = request_state(&host)?;
     let member = node.as_ref().map(FleetNode::member);
+    let fleet = shared.map(|shared| HostFleet { state: shared.state, member: member.clone() });
+    let host = start(&args.host, config, accounts, fleet, output).await?;
+    let rounds = request_state(&host)?;
     let build = |gateway, path: &str, servers: Option<HostServers>| {
         endpoint(gateway, rounds.clone(), (path, servers), (&hosts, &origins), member.as_ref())
     };
@@ -321,15 +321,15 @@ async fn attached(
     }
 }
 
-/// Starts the host. `shared` is the state of all nodes of a fleet.
+/// Starts the host. `fleet` is what all nodes of a fleet share.
 pub(crate) async fn start(
     options: &HostOptions,
     config: HostConfig,
     accounts: Option<UpstreamAccounts>,
-    shared: Option<StateStore>,
+    fleet: Option<HostFleet>,
     output: CliOutput,
 ) -> CliResult<Host> {
-    let host = build_host(options, config, accounts, shared, output).await?.start();
+    let host = build_host(options, config, accounts, fleet, output).await?.start();
     let host = host.map_err(|error| {
         CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;

@@ -9,11 +9,13 @@ use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint, End
 use hospes_fleet::Relay;
 use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
+use hospes_host::SharedFlowLabels;
 use hospes_host::config::HostConfig;
 use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodeListener, NodePeers, NodeServer,
 };
 
+use super::flows::RelayFlows;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
@@ -74,6 +76,11 @@ impl FleetNode {
 }
 
 impl FleetMember {
+    /// Returns the data flows of all nodes.
+    pub(crate) fn flows(&self) -> Arc<dyn SharedFlowLabels> {
+        Arc::new(RelayFlows(Arc::clone(self.membership.relay())))
+    }
+
     /// Shares the sessions of the endpoint at a path.
     pub(crate) fn share(&self, endpoint: EndpointBuilder, path: &str) -> EndpointBuilder {
         let transport = Arc::clone(&self.peers);

@@ -56,7 +56,7 @@ impl Gateway {
         }
         // Whoever cancels it ends it, too.
         if call.method != Method::TasksCancel
-            && let Some(over) = self.request_end_reason(server, &shown, &call)
+            && let Some(over) = self.request_end_reason(server, &shown, &call).await
         {
             refuse(note.take(), &over.by).await;
             return Err(self.end_task(server, (&shown, &original), &call.context, &over.why));
@@ -162,14 +162,14 @@ impl Gateway {
 
     /// Returns the reason that a request on a task is refused. Answers are not forwarded to a server that may not
     /// receive them.
-    fn request_end_reason(&self, server: usize, shown: &str, call: &Call) -> Option<TaskEndReason> {
+    async fn request_end_reason(&self, server: usize, shown: &str, call: &Call) -> Option<TaskEndReason> {
         if let Some(over) = self.task_end_reason(server, shown, &call.context) {
             return Some(over);
         }
         let guard = self.shared.guard.as_ref().filter(|_| call.method == Method::TasksUpdate)?;
         let server = &self.shared.upstreams[server].server;
         if let Some(origin) = self.shared.task_owners.origin(shown)
-            && let Some(over) = guard.withholds_from_task(server, &call.context, &origin)
+            && let Some(over) = guard.withholds_from_task(server, &call.context, &origin).await
         {
             return Some(over);
         }

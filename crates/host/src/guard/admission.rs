@@ -73,6 +73,7 @@ impl PolicyEnforcer {
                 ApprovalBinding::of_planned(policy, &asked, going, definition().as_deref(), text)
             })
             .await;
+        self.refresh_flow(policy, &asked, going, peer).await;
         let verdict = policy.decide(&asked, Timestamp::now());
         let weighed = self.weigh(policy, &asked, going, &arguments, (verdict, peer));
         let denial = self.denial_before_asking(&asked, going, &weighed.verdict);

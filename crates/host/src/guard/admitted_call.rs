@@ -157,8 +157,14 @@ impl AdmittedCall {
     }
 
     /// Its server's answer is delivered.
-    fn deliver(&self, is_whole: bool, text: impl FnOnce() -> Option<RawJson>) {
-        let Some(mut labels) = self.labels else { return };
+    async fn deliver(&self, is_whole: bool, text: impl FnOnce() -> Option<RawJson>) {
+        let Some(labels) = self.note_delivery(is_whole, text) else { return };
+        self.guard.flows.tell(&self.peer, &self.server, labels).await;
+    }
+
+    /// Notes what its server's answer brings into the session, and returns the labels.
+    fn note_delivery(&self, is_whole: bool, text: impl FnOnce() -> Option<RawJson>) -> Option<FlowLabels> {
+        let mut labels = self.labels?;
         if let Some(description) = self.description.as_ref().filter(|_| is_whole) {
             let of = (&self.peer, &*self.server, &*self.name);
             labels = self.guard.remember_text(of, labels, description, text);
@@ -172,6 +178,7 @@ impl AdmittedCall {
         // What is private comes with the result of its task.
         let labels = FlowLabels { private: labels.private && is_whole, ..labels };
         self.guard.flows.note(&self.peer, &self.server, labels);
+        Some(labels)
     }
 
     /// Requires that the person reviews the result before it is delivered.
@@ -221,7 +228,7 @@ impl AdmittedCall {
                     None => reply,
                 };
                 // After the review: what the person withholds brings nothing into the session.
-                self.deliver(!matches!(reply, Reply::CreateTask(_)), || text_of(&reply));
+                self.deliver(!matches!(reply, Reply::CreateTask(_)), || text_of(&reply)).await;
                 let ending = if is_tool_error(&reply) { AuditOutcome::ToolError } else { AuditOutcome::Done };
                 match self.end(ending, None, length(&reply)).await {
                     Ok(()) => {
@@ -257,7 +264,7 @@ impl AdmittedCall {
             }
             Ok(Outcome::Failed(error)) | Err(error) => {
                 // It is in the words of the server.
-                self.deliver(true, || RawJson::from_serialize(&error.message).ok());
+                self.deliver(true, || RawJson::from_serialize(&error.message).ok()).await;
                 match self.end(AuditOutcome::Failed, Some(error.code), None).await {
                     Ok(()) => Err(error),
                     Err(unrecorded) => unrecorded.outcome(),

@@ -15,6 +15,7 @@ use hospes_policy::{FlowLabels, SessionFlow};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::shared_flow::{SharedFlowLabels, SharedFlows, SharedReads};
 use super::texts::{ConversationTexts, DeliveredResult};
 
 /// Maximum number of tracked sessions. Beyond it, the reads of a person's longest silent session count for all sessions
@@ -44,6 +45,8 @@ pub(super) struct DataFlowTracker {
     names: RandomState,
     /// Number of results that were added.
     added: AtomicUsize,
+    /// Flows of all nodes, if there are several.
+    shared: Option<Arc<SharedFlows>>,
 }
 
 /// Reads of a session, as far as the guard needs it.
@@ -87,6 +90,47 @@ struct FlowSource {
 }
 
 impl DataFlowTracker {
+    /// Shares what is read with other nodes.
+    pub(super) fn share(&mut self, store: Arc<dyn SharedFlowLabels>) {
+        self.shared = Some(Arc::new(SharedFlows::new(store, READ_LIFETIME)));
+    }
+
+    /// Returns true if other nodes know what is read.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Learns what the session has read at other nodes, before its next call is weighed.
+    pub(super) async fn refresh(&self, peer: &Arc<Peer>) {
+        if let Some(shared) = &self.shared {
+            shared.refresh(peer).await;
+        }
+    }
+
+    /// Tells the other nodes that a result of this server with these labels is delivered, before it is.
+    pub(super) async fn tell(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
+        if let Some(shared) = &self.shared
+            && (labels.private || labels.untrusted)
+        {
+            shared.note(peer, server, labels).await;
+        }
+    }
+
+    /// The same for results that are delivered where nothing waits: the others are told at about the same time.
+    pub(super) fn tell_soon(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
+        let Some(shared) = &self.shared else { return };
+        let (shared, peer, server) = (Arc::clone(shared), Arc::clone(peer), server.to_owned());
+        if let (true, Ok(runtime)) =
+            (labels.private || labels.untrusted, tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move { shared.note(&peer, &server, labels).await });
+        }
+    }
+
+    fn shared_reads(&self, peer: &Peer) -> SharedReads {
+        self.shared.as_ref().map(|shared| shared.reads(peer)).unwrap_or_default()
+    }
+
     /// Records that a result of this server with these labels is delivered.
     pub(super) fn note(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
         if labels.private || labels.untrusted {
@@ -133,8 +177,9 @@ impl DataFlowTracker {
 
     /// Returns what the session has read.
     pub(super) fn reads(&self, peer: &Arc<Peer>) -> SessionReads {
+        let shared = self.shared_reads(peer);
         let all = self.all.lock();
-        if all.is_empty() {
+        if all.is_empty() && shared == SharedReads::default() {
             return SessionReads::default();
         }
         let (session, now) = (self.session(peer), Instant::now());
@@ -144,13 +189,18 @@ impl DataFlowTracker {
             own.into_iter().flat_map(of).any(|source| session.ends() || source.is_fresh(now))
                 || whole.into_iter().flat_map(of).any(|source| source.is_fresh(now))
         };
+        // The texts stay at the node that delivered them.
+        let is_missing = |server: &str| {
+            !own.into_iter().flat_map(|sources| &sources.untrusted).any(|source| *source.server == *server)
+        };
         SessionReads {
-            has_private: has(|sources| &sources.private),
-            has_untrusted: has(|sources| &sources.untrusted),
+            has_private: has(|sources| &sources.private) || !shared.private.is_empty(),
+            has_untrusted: has(|sources| &sources.untrusted) || !shared.untrusted.is_empty(),
             texts: own.and_then(|sources| sources.texts.clone()),
             has_forgotten: whole
                 .and_then(|sources| sources.dropped)
-                .is_some_and(|dropped| now.duration_since(dropped) < READ_LIFETIME),
+                .is_some_and(|dropped| now.duration_since(dropped) < READ_LIFETIME)
+                || shared.untrusted.iter().any(|server| is_missing(server)),
         }
     }
 
@@ -168,20 +218,27 @@ impl DataFlowTracker {
 
     /// Returns the flow of the session if it has read both private and untrusted data.
     pub(super) fn tainted(&self, peer: &Arc<Peer>) -> Option<SessionFlow> {
+        let shared = self.shared_reads(peer);
         let all = self.all.lock();
-        if all.is_empty() {
+        if all.is_empty() && shared == SharedReads::default() {
             return None;
         }
         let (session, now) = (self.session(peer), Instant::now());
         let own = all.get(&session).or_else(|| continued(&all, peer, now));
         let whole = all.get(&FlowSession::Whole(peer.principal.clone()));
-        let names = |of| names_of(of, own, whole, session.ends(), now);
+        let names = |of, elsewhere: &[Box<str>]| {
+            let mut names = names_of(of, own, whole, session.ends(), now);
+            let others = elsewhere.iter().filter(|server| !names.iter().any(|name| **name == ***server));
+            let others: Vec<String> = others.map(ToString::to_string).collect();
+            names.extend(others);
+            names
+        };
         // Most sessions have read nothing private.
-        let private = names(|sources| &sources.private);
+        let private = names(|sources| &sources.private, &shared.private);
         if private.is_empty() {
             return None;
         }
-        let flow = SessionFlow::new(private, names(|sources| &sources.untrusted));
+        let flow = SessionFlow::new(private, names(|sources| &sources.untrusted, &shared.untrusted));
         drop(all);
         flow.is_tainted().then_some(flow)
     }

@@ -15,6 +15,7 @@ use super::call_activity::CallActivity;
 use super::data_flow::DataFlowTracker;
 use super::edit_check;
 use super::open_plans::OpenPlans;
+use super::shared_flow::SharedFlowLabels;
 use super::subscriptions::RecordedSubscriptions;
 use super::tool_hashes::ToolHashCache;
 use crate::approvals::ApprovalQueue;
@@ -178,6 +179,13 @@ impl PolicyEnforcer {
         }
         queue.set_edit_check(edit_check::checker(Arc::clone(&self.policy)));
         self.queue = queue;
+        self
+    }
+
+    /// Shares with other nodes what applications have read.
+    #[must_use]
+    pub fn with_shared_flows(mut self, store: Arc<dyn SharedFlowLabels>) -> Self {
+        self.flows.share(store);
         self
     }
 

@@ -31,6 +31,7 @@ mod refuse;
 mod retention;
 mod review;
 mod server_requests;
+mod shared_flow;
 mod subscriptions;
 mod task_origin;
 #[cfg(test)]
@@ -53,5 +54,6 @@ pub(crate) use pending_entry::PendingAuditEntry;
 pub(crate) use plan_approval::{MAX_PLANNED_CALLS, MIN_PLANNED_CALLS};
 pub(crate) use plan_check::ProposedCall;
 pub(crate) use refuse::refuse;
+pub use shared_flow::SharedFlowLabels;
 pub(crate) use task_origin::{StoredTaskOrigin, TaskEndReason, TaskOrigin};
 pub(crate) use waiting::wait_for_decision;

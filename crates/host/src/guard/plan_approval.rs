@@ -133,6 +133,7 @@ impl PolicyEnforcer {
         let policy = self.policy().filter(|policy| policy.allows_plans());
         let policy = policy.ok_or("plans are not allowed here (key `plans` of the policy)")?;
         let proposed = proposed?;
+        self.flows.refresh(call.context.peer()).await;
         let calls = self.check_plan(call, &policy, &proposed)?;
         let digests: Vec<_> = calls.iter().map(|call| call.binding).collect();
         let application = call.context.peer().info.as_ref().map(|info| info.name.as_str());

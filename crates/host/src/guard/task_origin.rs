@@ -176,17 +176,19 @@ impl PolicyEnforcer {
             self.end_plans(context.peer(), "a result of untrusted text");
         }
         self.flows.note(context.peer(), &server.name, labels);
+        self.flows.tell_soon(context.peer(), &server.name, labels);
     }
 
     /// Returns the reason that a task of this origin receives no further input: its session has read data that its
     /// server could send out.
-    pub(crate) fn withholds_from_task(
+    pub(crate) async fn withholds_from_task(
         &self,
         server: &UpstreamServer,
         context: &Context,
         origin: &TaskOrigin,
     ) -> Option<TaskEndReason> {
         let policy = self.policy().filter(|policy| policy.data_flow() != DataFlowPolicy::Off)?;
+        self.flows.refresh(context.peer()).await;
         let flow = self.flows.tainted(context.peer())?;
         let arguments = CallArguments::none();
         let asked =

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hospes::Peer;
 use hospes_policy::{
-    CallArguments, DataFlowPolicy, FlowLabels, Policy, PolicyDecision, PolicyRequest, PolicyVerdict,
-    ToolDescription,
+    CallArguments, CallEffect, DataFlowPolicy, FlowLabels, Policy, PolicyDecision, PolicyRequest,
+    PolicyVerdict, ToolDescription,
 };
 
 use super::call_target::CallTarget;
@@ -25,6 +25,23 @@ pub(super) struct WeighedVerdict {
 }
 
 impl PolicyEnforcer {
+    /// Learns what the session has read at other nodes, if the verdict may depend on it.
+    pub(super) async fn refresh_flow(
+        &self,
+        policy: &Policy,
+        asked: &PolicyRequest<'_>,
+        going: &CallTarget<'_>,
+        peer: &Arc<Peer>,
+    ) {
+        if !self.flows.is_shared() || policy.preset().is_none() && policy.data_flow() == DataFlowPolicy::Off {
+            return;
+        }
+        let labels = policy.labels(asked, going.known);
+        if labels.outbound || labels.effect != CallEffect::None {
+            self.flows.refresh(peer).await;
+        }
+    }
+
     /// Weighs the verdict of the rules by what the session of this peer has read, and by what the preset has found.
     pub(super) fn weigh(
         &self,

@@ -5,8 +5,9 @@ mod list_upkeep;
 mod relisting;
 mod supervisor;
 
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hospes::{Call, Context, Exchange};
@@ -78,7 +79,9 @@ impl SupervisedConnection {
         memory: Arc<ServerMemory>,
         epoch: Arc<UpstreamEpoch>,
     ) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // From a random number on, because ids travel in request state, which another process may open.
+        static NEXT: LazyLock<AtomicU64> =
+            LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0_u8) >> 1));
         let line = Arc::new(Self {
             // Only the number has to be unique, so nothing else is ordered by it.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
