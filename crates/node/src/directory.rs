@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use hospes::transport::http_server::shared_sessions::{
     AdoptedSession, DirectoryError, DirectoryFuture, SessionDirectory, SessionName, SessionPlace,
     SharedSession, StreamRequest, UnansweredStream,
 };
-use hospes_fleet::node::{NodeId, NodeRecord};
+use hospes_fleet::node::{NodeId, NodeRecord, NodeState, NodeStatus};
 use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
@@ -23,10 +23,13 @@ use crate::transport::{NodeForwarder, NodeTransport};
 
 /// Time for which the list of nodes is used.
 const NODES_LIFETIME: Duration = Duration::from_millis(300);
+/// Maximum number of sessions that are given away at the same time.
+const MAX_GIVEN_AT_ONCE: usize = 32;
 /// Number of looks at a session whose owner changes meanwhile.
 const MAX_LOOKS: usize = 3;
 
-/// Directory of the sessions of one endpoint.
+/// Directory of the sessions of one endpoint. Cheap to clone; all clones are the same directory.
+#[derive(Clone)]
 pub struct FleetSessions(Arc<FleetSessionsInner>);
 
 pub(crate) struct FleetSessionsInner {
@@ -58,6 +61,33 @@ impl FleetSessions {
             held: Mutex::default(),
             nodes: Mutex::default(),
         }))
+    }
+}
+
+impl FleetSessions {
+    /// Gives the sessions of this process to other nodes, and returns their number. Those that take no new sessions get
+    /// none. What still runs in a session is fenced off, so the endpoint holds its requests first.
+    ///
+    /// # Errors
+    /// [`RelayError`] if the nodes cannot be listed. A session that cannot be given away stays, which is logged.
+    pub async fn hand_over(&self) -> Result<usize, RelayError> {
+        let inner = &*self.0;
+        let nodes = inner.relay().nodes().await?;
+        let takes = |node: &NodeStatus| {
+            node.alive && node.record.state == NodeState::Serving && !inner.membership.is_own(node.record.id)
+        };
+        let targets: Vec<NodeId> = nodes.into_iter().filter(takes).map(|node| node.record.id).collect();
+        if targets.is_empty() {
+            return Ok(0);
+        }
+        let held: Vec<Arc<OwnedSession>> = inner.held.lock().values().filter_map(Weak::upgrade).collect();
+        let given = futures::stream::iter(held.into_iter().filter(|session| session.is_owned()).enumerate())
+            .map(|(index, session)| {
+                let target = targets[index % targets.len()];
+                async move { session.give_to(target).await }
+            })
+            .buffer_unordered(MAX_GIVEN_AT_ONCE);
+        Ok(given.filter(|is_given| std::future::ready(*is_given)).count().await)
     }
 }
 

@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use hospes::transport::http_server::shared_sessions::{
     DirectoryError, DirectoryFuture, NewStream, ResumedEvents, SharedSession, SharedStream,
 };
+use hospes_fleet::node::NodeId;
 use hospes_fleet::session::{SessionChange, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::stream::{self, EventId, PendingAnswer, StreamKind, StreamNumber};
 use hospes_fleet::{Relay, RelayError};
@@ -84,6 +85,19 @@ impl OwnedSession {
             self.lost.store(true, Ordering::Release);
         }
         result
+    }
+
+    /// Gives the session to another node; false if that fails.
+    pub(crate) async fn give_to(&self, target: NodeId) -> bool {
+        let given = self.relay().hand_over(&self.key, &self.owner(), &target).await;
+        match given {
+            Ok(_) => self.lost.store(true, Ordering::Release),
+            Err(error) => {
+                tracing::warn!(%error, session = %self.key, "a session cannot be given to another node");
+                return false;
+            }
+        }
+        true
     }
 
     async fn change(&self, changes: &[SessionChange]) -> Result<(), DirectoryError> {

@@ -1,5 +1,6 @@
 //! Node of a fleet: its lease, the sessions that it shares with the others, and the listener for them.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +15,15 @@ use hospes_host::config::HostConfig;
 use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodeListener, NodePeers, NodeServer,
 };
+use parking_lot::Mutex;
 
 use super::flows::RelayFlows;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
 
+/// Longest time for which a node that ends gives its sessions away.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time for which a node that ends tells the others so.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,6 +39,8 @@ pub(crate) struct FleetNode {
 pub(crate) struct FleetMember {
     membership: Membership,
     peers: Arc<NodePeers>,
+    /// Directories of the endpoints, by path.
+    directories: Arc<Mutex<HashMap<String, FleetSessions>>>,
 }
 
 impl FleetNode {
@@ -58,7 +64,11 @@ impl FleetNode {
         let membership = Membership::start(relay, &address, DEFAULT_RENEWAL_INTERVAL)
             .map_err(|error| CliError::usage("cannot start the thread of this node").with_cause(&error))?;
         let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
-        Ok(Some(Self { listener, member: FleetMember { membership, peers }, secrets }))
+        Ok(Some(Self {
+            listener,
+            member: FleetMember { membership, peers, directories: Arc::default() },
+            secrets,
+        }))
     }
 
     /// Returns the membership.
@@ -86,6 +96,7 @@ impl FleetMember {
         let transport = Arc::clone(&self.peers);
         let sessions =
             FleetSessions::new(self.membership.clone(), transport, path, DEFAULT_SESSION_IDLE_TIMEOUT);
+        self.directories.lock().insert(path.to_owned(), sessions.clone());
         endpoint.session_directory(Arc::new(sessions))
     }
 
@@ -105,6 +116,16 @@ impl FleetMember {
 
     /// Gives the sessions of this node away: from now on the other nodes serve them.
     pub(crate) async fn leave(&self) {
+        let directories: Vec<FleetSessions> = self.directories.lock().values().cloned().collect();
+        let given = async {
+            for directory in directories {
+                if let Err(error) = directory.hand_over().await {
+                    tracing::warn!(%error, "the sessions of this node cannot be given to others");
+                }
+            }
+        };
+        // What was not given away by then, others take when the lease is over.
+        let _ = tokio::time::timeout(HAND_OVER_TIMEOUT, given).await;
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.membership.leave()).await;
         if !matches!(left, Ok(Ok(()))) {
             tracing::warn!("the other nodes serve the sessions of this one when its lease has run out");

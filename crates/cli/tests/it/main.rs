@@ -27,6 +27,7 @@ mod doctor_servers;
 mod doctor_system;
 mod documented;
 mod echoed_secrets;
+mod fleet;
 mod gateway;
 mod guard;
 mod health;

@@ -1,0 +1,275 @@
+//! Nodes of a fleet over a real Redis and PostgreSQL: any node serves a session, whichever ends.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
+use serde_json::{Value, json};
+
+use crate::support::{House, LIMIT, Running, eventually};
+
+const SECRET: &str = "a secret of all nodes, of 32 or more";
+
+/// Redis and PostgreSQL of a fleet.
+struct FleetEngines {
+    redis: RedisServer,
+    postgres: PostgresServer,
+}
+
+/// A node with a folder of its own.
+struct FleetNode {
+    house: House,
+    endpoint: NodeEndpoint,
+    host: Running,
+}
+
+/// Endpoint of a node, which several threads may use.
+#[derive(Clone)]
+struct NodeEndpoint {
+    address: String,
+}
+
+/// Status, headers and body of a response.
+struct NodeResponse {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl FleetEngines {
+    fn start() -> Self {
+        Self {
+            redis: RedisServer::start(RedisOptions::default()),
+            postgres: PostgresServer::start(PostgresOptions::default()),
+        }
+    }
+
+    fn config(&self, house: &House, secret: &str) -> String {
+        let slow = r#"*'"name":"slow"'*) sleep 1; answer '{"content":[{"type":"text","text":"slow was called"}]}';;"#;
+        let server = house.server("one", &["quick", "slow"], slow);
+        let text = format!(
+            "[fleet]\nsecret = {secret:?}\npostgres = {:?}\nredis = {:?}\nnode_listen = \"127.0.0.1:0\"\n\
+             [servers.one]\ncommand = [\"sh\", {}]\n",
+            self.postgres.url(),
+            self.redis.url(),
+            server["args"][0],
+        );
+        house.write("hospes.toml", &text).to_string_lossy().into_owned()
+    }
+
+    fn node(&self) -> FleetNode {
+        let house = House::new();
+        let config = self.config(&house, SECRET);
+        // Free again when the listener is dropped.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let args = ["--listen", &address, "--console", "off", "--preset", "off", "--config", &config];
+        let host = Running::start(house.command(&[&["up"][..], &args].concat()));
+        host.said(|line| line.contains("event=ready"));
+        let node = FleetNode { house, endpoint: NodeEndpoint { address }, host };
+        eventually("the node has its lease", || node.page("/readyz/sessions") == 200);
+        node
+    }
+}
+
+impl Deref for FleetNode {
+    type Target = NodeEndpoint;
+
+    fn deref(&self) -> &NodeEndpoint {
+        &self.endpoint
+    }
+}
+
+impl NodeEndpoint {
+    fn request(&self, line: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (address, length) = (&self.address, body.len());
+        write!(
+            stream,
+            "{line} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+             Accept: application/json, text/event-stream\r\nConnection: close\r\n{headers}\r\n{body}"
+        )
+        .unwrap();
+        stream
+    }
+
+    fn send(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> NodeResponse {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut text = String::new();
+        self.request(line, headers, &body).read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {text}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        NodeResponse { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    fn page(&self, path: &str) -> u16 {
+        self.send(&format!("GET {path}"), &[], &Value::Null).status
+    }
+
+    /// Opens a session, and returns its id.
+    fn initialize(&self) -> String {
+        let response = self.send("POST /mcp", &[], &initialize("2025-06-18"));
+        assert_eq!(response.status, 200, "{}", response.body);
+        let session = response.header("mcp-session-id").expect("a session").to_owned();
+        let done = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(self.send("POST /mcp", &[("Mcp-Session-Id", &session)], &done).status, 202);
+        session
+    }
+
+    /// Calls a tool in a session. The body of the response has the text of its result.
+    fn call(&self, session: &str, tool: &str) -> NodeResponse {
+        let params = json!({ "name": tool, "arguments": {} });
+        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+        let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-06-18")];
+        self.send("POST /mcp", &headers, &call)
+    }
+
+    /// Calls a tool as clients of 2026-07-28 do.
+    fn call_without_session(&self, tool: &str) -> NodeResponse {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({ "name": tool, "arguments": {}, "_meta": meta });
+        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+        let headers =
+            [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        self.send("POST /mcp", &headers, &call)
+    }
+}
+
+impl NodeResponse {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    #[track_caller]
+    fn says(&self, text: &str) {
+        assert!(self.status == 200 && self.body.contains(text), "{}: {}", self.status, self.body);
+    }
+}
+
+fn initialize(revision: &str) -> Value {
+    let client = json!({ "name": "test", "version": "1" });
+    let params = json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": client });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
+}
+
+/// covers: HSES-06
+#[test]
+fn any_node_serves_a_session_also_after_its_owner_was_killed() {
+    let engines = FleetEngines::start();
+    let (mut one, other) = (engines.node(), engines.node());
+    let session = one.initialize();
+    for node in [&other, &one, &other] {
+        node.call(&session, "one__quick").says("one was called");
+    }
+    one.host.child.kill().unwrap();
+    let mut last = None;
+    // A call that was under way to the node that was killed is answered so and not repeated. And a node that has just
+    // started waits until it knows the leases of all others.
+    eventually("the other node has the session", || {
+        let response = other.call(&session, "one__quick");
+        let is_over = response.status != 503 && !response.body.contains("may or may not have taken effect");
+        last = Some(response);
+        is_over
+    });
+    last.unwrap().says("one was called");
+    let end = other.send("DELETE /mcp", &[("Mcp-Session-Id", &session)], &Value::Null);
+    assert_eq!(end.status, 204, "{}", end.body);
+    assert_eq!(other.call(&session, "one__quick").status, 404);
+}
+
+/// A node that is asked to end finishes its calls, and its sessions go on at the other node without a wait for its lease.
+#[test]
+fn a_node_that_ends_leaves_its_sessions_to_the_others() {
+    let engines = FleetEngines::start();
+    let (mut one, other) = (engines.node(), engines.node());
+    let sessions = [one.initialize(), one.initialize()];
+    let [first, second] = [&*sessions[0], &*sessions[1]];
+    let running = std::thread::scope(|scope| {
+        let (here, there) = (one.endpoint.clone(), other.endpoint.clone());
+        let call = scope.spawn(move || here.call(first, "one__slow"));
+        let forwarded = scope.spawn(move || there.call(second, "one__slow"));
+        eventually("the calls have begun", || one.house.read("one.log").matches("tools/call").count() == 2);
+        one.host.signal("-TERM");
+        eventually("the node tells balancers", || one.page("/readyz") == 503);
+        // Held until the running calls have ended, then served elsewhere.
+        other.call(&sessions[0], "one__quick").says("one was called");
+        [call.join().unwrap(), forwarded.join().unwrap()]
+    });
+    for response in running {
+        response.says("slow was called");
+    }
+    assert_eq!(one.host.wait(), Some(0));
+    for session in &sessions {
+        other.call(session, "one__quick").says("one was called");
+    }
+    let calls = one.house.read("one.log").matches("tools/call").count();
+    assert_eq!(calls, 2, "what was held is called by its new owner");
+}
+
+/// covers: SSE-03
+#[test]
+fn a_message_of_http_sse_finds_its_stream_from_any_node() {
+    let engines = FleetEngines::start();
+    let (one, other) = (engines.node(), engines.node());
+    let stream = one.request("GET /sse", &[], "");
+    let mut events = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut next =
+        || events.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).expect("an event");
+    let place = next();
+    let post = |node: &FleetNode, message: &Value| node.send(&format!("POST {place}"), &[], message).status;
+    assert_eq!(post(&other, &initialize("2024-11-05")), 202);
+    assert!(next().contains("2024-11-05"));
+    assert_eq!(post(&one, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })), 202);
+    let call =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "one__quick" } });
+    assert_eq!(post(&other, &call), 202);
+    assert!(next().contains("one was called"));
+    drop(events);
+    eventually("the stream has ended for all", || post(&other, &call) == 404);
+}
+
+/// Without Redis, sessions are refused for the time being, and requests without one go on.
+#[test]
+fn a_node_without_redis_serves_what_needs_no_session() {
+    let mut engines = FleetEngines::start();
+    let node = engines.node();
+    let session = node.initialize();
+    engines.redis.kill();
+    eventually("the node gives up its lease", || node.page("/readyz/sessions") == 503);
+    let refused = node.call(&session, "one__quick");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{}", refused.body);
+    node.call_without_session("one__quick").says("one was called");
+    assert_eq!(node.page("/readyz"), 200);
+    assert_eq!(node.page("/healthz"), 200);
+}
+
+#[test]
+fn a_node_with_another_secret_is_refused_and_nothing_secret_is_said() {
+    let engines = FleetEngines::start();
+    let _first = engines.node();
+    let house = House::new();
+    let config = engines.config(&house, "another secret, also of 32 letters");
+    let args = ["up", "--listen", "127.0.0.1:0", "--console", "off", "--config", &config];
+    let began = Instant::now();
+    let refused = house.run(&args);
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains("all nodes need the same `fleet.secret`"), "{}", refused.stderr);
+    for secret in [engines.postgres.password(), "another secret"] {
+        assert!(!refused.stderr.contains(secret), "{}", refused.stderr);
+    }
+}
