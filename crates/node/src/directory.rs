@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::membership::Membership;
 use crate::owned_session::OwnedSession;
 use crate::owned_stream::OwnedStream;
+use crate::owner_cache::OwnerCache;
 use crate::transport::{NodeForwarder, NodeTransport};
 
 /// Time for which the list of nodes is used.
@@ -42,6 +43,8 @@ pub(crate) struct FleetSessionsInner {
     /// Sessions that this process has owned and may still have in memory.
     held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
     nodes: Mutex<Option<(Instant, Arc<Vec<NodeRecord>>)>>,
+    /// Owners of the sessions whose requests were forwarded lately.
+    owners: OwnerCache,
 }
 
 impl FleetSessions {
@@ -60,6 +63,7 @@ impl FleetSessions {
             lifetime,
             held: Mutex::default(),
             nodes: Mutex::default(),
+            owners: OwnerCache::default(),
         }))
     }
 }
@@ -120,6 +124,9 @@ impl FleetSessionsInner {
 
     async fn locate(&self, session: SessionName<'_>) -> Result<SessionPlace, DirectoryError> {
         let key = self.key(session);
+        if let Some(owner) = self.owners.get(&key) {
+            return Ok(self.elsewhere(key, owner));
+        }
         for _ in 0..MAX_LOOKS {
             let Some(found) = self.relay().find(&key).await.map_err(|error| directory_error(&error))? else {
                 return Ok(SessionPlace::Unknown);
@@ -134,8 +141,8 @@ impl FleetSessionsInner {
             if !self.membership.is_own(found.owner.node)
                 && let Some(node) = self.living(found.owner.node).await?
             {
-                let transport = Arc::clone(&self.transport);
-                return Ok(SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, node))));
+                self.owners.insert(key, node.clone());
+                return Ok(self.elsewhere(key, node));
             }
             match self.adopt(key, &found.owner).await {
                 Ok(adopted) => return Ok(SessionPlace::Here(adopted)),
@@ -145,6 +152,11 @@ impl FleetSessionsInner {
             };
         }
         Err(DirectoryError::Unavailable("the session changes its owner".to_owned()))
+    }
+
+    fn elsewhere(&self, key: SessionKey, owner: NodeRecord) -> SessionPlace {
+        let (transport, owners) = (Arc::clone(&self.transport), self.owners.clone());
+        SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, owner, (owners, key))))
     }
 
     /// Takes the session of an owner that has ended. If that was this process, and it still has the session in memory,

@@ -4,10 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hospes::transport::http_server::shared_sessions::{ForwardResult, SessionForwarder};
 use hospes_fleet::node::NodeRecord;
+use hospes_fleet::session::SessionKey;
 use http::request::Parts;
+
+use crate::owner_cache::OwnerCache;
 
 /// Connections to the other nodes.
 pub trait NodeTransport: fmt::Debug + Send + Sync + 'static {
@@ -23,16 +27,33 @@ pub trait NodeTransport: fmt::Debug + Send + Sync + 'static {
 pub(crate) struct NodeForwarder {
     transport: Arc<dyn NodeTransport>,
     node: NodeRecord,
+    /// Where the node is remembered as the owner of this session.
+    remembered: (OwnerCache, SessionKey),
 }
 
 impl NodeForwarder {
-    pub(crate) fn new(transport: Arc<dyn NodeTransport>, node: NodeRecord) -> Self {
-        Self { transport, node }
+    pub(crate) fn new(
+        transport: Arc<dyn NodeTransport>,
+        node: NodeRecord,
+        remembered: (OwnerCache, SessionKey),
+    ) -> Self {
+        Self { transport, node, remembered }
     }
 }
 
 impl SessionForwarder for NodeForwarder {
     fn forward(&self, parts: Parts, body: Bytes) -> BoxFuture<'_, ForwardResult> {
-        self.transport.forward(&self.node, parts, body)
+        async move {
+            let result = self.transport.forward(&self.node, parts, body).await;
+            let is_served =
+                matches!(&result, ForwardResult::Response(response) if response.status().is_success());
+            if !is_served {
+                // Another node may own the session by now, or none.
+                let (owners, session) = &self.remembered;
+                owners.remove(session);
+            }
+            result
+        }
+        .boxed()
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn server(
         // configured.
         .fetching(GuardedClient::new(EgressPolicy::public()))
         .fetching_named(fetching(&key_urls));
-    let key = config.key.as_ref().or(shared.map(|shared| &shared.key));
+    let key = config.key.as_ref().or_else(|| shared.map(|shared| &shared.key));
     if let Some(key) = seal_key(key)? {
         server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
     }

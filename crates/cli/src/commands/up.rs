@@ -194,8 +194,14 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let named = args.host.files.config.clone();
     let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host), named);
     let console = console::serve(&host, (place, max_streams), decisions_from, told, output).await?;
-    let startup =
-        StartupText { url: &url, usable: &usable, by: by.as_deref(), token: pasted.as_deref(), files: &used };
+    let startup = StartupText {
+        url: &url,
+        usable: &usable,
+        by: by.as_deref(),
+        token: pasted.as_deref(),
+        node: member.as_ref().map(FleetMember::address),
+        files: &used,
+    };
     let events = EventWriter::new(output);
     let screen = if shows_screen {
         let notice = if files.is_empty() { startup_text::first_steps() } else { Vec::new() };

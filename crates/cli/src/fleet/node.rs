@@ -38,6 +38,8 @@ pub(crate) struct FleetNode {
 #[derive(Clone)]
 pub(crate) struct FleetMember {
     membership: Membership,
+    /// Address at which other nodes reach this one.
+    address: Arc<str>,
     peers: Arc<NodePeers>,
     /// Directories of the endpoints, by path.
     directories: Arc<Mutex<HashMap<String, FleetSessions>>>,
@@ -66,7 +68,7 @@ impl FleetNode {
         let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
         Ok(Some(Self {
             listener,
-            member: FleetMember { membership, peers, directories: Arc::default() },
+            member: FleetMember { membership, address: address.into(), peers, directories: Arc::default() },
             secrets,
         }))
     }
@@ -86,6 +88,11 @@ impl FleetNode {
 }
 
 impl FleetMember {
+    /// Returns the address at which other nodes reach this one.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Returns the data flows of all nodes.
     pub(crate) fn flows(&self) -> Arc<dyn SharedFlowLabels> {
         Arc::new(RelayFlows(Arc::clone(self.membership.relay())))

@@ -40,6 +40,8 @@ pub(super) struct StartupText<'a> {
     pub(super) by: Option<&'a str>,
     /// Token that applications have to show.
     pub(super) token: Option<&'a str>,
+    /// Address at which other nodes reach this one, if it is a node of a fleet.
+    pub(super) node: Option<&'a str>,
     /// Configuration files. None means that the built-in servers run.
     pub(super) files: &'a UsedFiles,
 }
@@ -86,6 +88,9 @@ impl StartupText<'_> {
         if let Some(console) = console {
             value["console"] = console.link().url().into();
         }
+        if let Some(node) = self.node {
+            value["node"] = node.into();
+        }
         if let Some(token) = self.token {
             value["token"] = token.into();
         }
@@ -128,6 +133,11 @@ impl StartupText<'_> {
                 paint(DIM, format!("valid once, for {minutes} minutes; `hospes console` opens a new link"));
             let shown = paint(CYAN, link.url());
             let _ = writeln!(text, "  {}   {shown}\n            {good}\n", paint(DIM, "console"));
+        }
+        if let Some(node) = self.node {
+            let shown =
+                paint(DIM, format!("a node, reached by the others at {node}; state in PostgreSQL and Redis"));
+            let _ = writeln!(text, "  {}  {shown}\n", paint(DIM, "fleet   "));
         }
         if let Some(by) = self.by {
             let shown = paint(DIM, format!("required; issued by {by}"));
