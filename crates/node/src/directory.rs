@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use hospes::transport::http_server::shared_sessions::{
-    AdoptedSession, DirectoryError, DirectoryFuture, SessionDirectory, SessionName, SessionPlace,
-    SharedSession, StreamRequest, UnansweredStream,
+    AdoptedSession, DirectoryError, DirectoryFuture, SessionDirectory, SessionForwarder, SessionName,
+    SessionPlace, SharedSession, StreamRequest, UnansweredStream,
 };
 use hospes_fleet::node::{NodeId, NodeRecord, NodeState, NodeStatus};
 use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
@@ -24,6 +24,8 @@ use crate::transport::{NodeForwarder, NodeTransport};
 
 /// Time for which the list of nodes is used.
 const NODES_LIFETIME: Duration = Duration::from_millis(300);
+/// Time for which the list is used to find the node that has sealed a request state.
+const ORIGINS_LIFETIME: Duration = Duration::from_secs(5);
 /// Maximum number of sessions that are given away at the same time.
 const MAX_GIVEN_AT_ONCE: usize = 32;
 /// Number of looks at a session whose owner changes meanwhile.
@@ -156,7 +158,7 @@ impl FleetSessionsInner {
 
     fn elsewhere(&self, key: SessionKey, owner: NodeRecord) -> SessionPlace {
         let (transport, owners) = (Arc::clone(&self.transport), self.owners.clone());
-        SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, owner, (owners, key))))
+        SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, owner, Some((owners, key)))))
     }
 
     /// Takes the session of an owner that has ended. If that was this process, and it still has the session in memory,
@@ -229,18 +231,37 @@ impl FleetSessionsInner {
 
     /// Returns the record of a node, if it has its lease.
     async fn living(&self, node: NodeId) -> Result<Option<NodeRecord>, DirectoryError> {
-        let cached = self.nodes.lock().clone().filter(|(at, _)| at.elapsed() < NODES_LIFETIME);
-        let nodes = match cached {
-            Some((_, nodes)) => nodes,
-            None => {
-                let nodes = self.relay().nodes().await.map_err(|error| directory_error(&error))?;
-                let living = nodes.into_iter().filter(|node| node.alive).map(|node| node.record);
-                let nodes: Arc<Vec<_>> = Arc::new(living.collect());
-                *self.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
-                nodes
-            }
-        };
+        let nodes = self.living_nodes(NODES_LIFETIME).await?;
         Ok(nodes.iter().find(|record| record.id == node).cloned())
+    }
+
+    /// Returns the records of the nodes with a lease, as they were within `age`.
+    async fn living_nodes(&self, age: Duration) -> Result<Arc<Vec<NodeRecord>>, DirectoryError> {
+        let known = self.nodes.lock().clone().filter(|(at, _)| at.elapsed() < age);
+        if let Some((_, nodes)) = known {
+            return Ok(nodes);
+        }
+        let nodes = self.relay().nodes().await.map_err(|error| directory_error(&error))?;
+        let living = nodes.into_iter().filter(|node| node.alive).map(|node| node.record);
+        let nodes: Arc<Vec<_>> = Arc::new(living.collect());
+        *self.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
+        Ok(nodes)
+    }
+
+    /// Finds the node that has or had this id. A node that ended a moment ago refuses the connection, so an older list does.
+    async fn find_origin(&self, origin: &str) -> Result<Option<Arc<dyn SessionForwarder>>, DirectoryError> {
+        let Some(id) = NodeId::parse(origin).filter(|id| !self.membership.is_own(*id)) else {
+            return Ok(None);
+        };
+        let has_id = |record: &&NodeRecord| record.id == id || record.former_ids.contains(&id);
+        let mut nodes = self.living_nodes(ORIGINS_LIFETIME).await?;
+        if !nodes.iter().any(|record| has_id(&record)) {
+            nodes = self.living_nodes(NODES_LIFETIME).await?;
+        }
+        let node = nodes.iter().find(has_id).cloned();
+        Ok(node.map(|node| {
+            Arc::new(NodeForwarder::new(Arc::clone(&self.transport), node, None)) as Arc<dyn SessionForwarder>
+        }))
     }
 }
 
@@ -251,6 +272,14 @@ impl SessionDirectory for FleetSessions {
 
     fn locate<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, SessionPlace> {
         self.0.locate(session).boxed()
+    }
+
+    fn origin(&self) -> Option<String> {
+        Some(self.0.membership.id().to_string())
+    }
+
+    fn find_origin<'a>(&'a self, origin: &'a str) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
+        self.0.find_origin(origin).boxed()
     }
 }
 

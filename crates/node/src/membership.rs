@@ -76,6 +76,12 @@ impl Membership {
         lease.is_valid(Instant::now()).then_some(lease.node)
     }
 
+    /// Returns the present id, also while the node may not act as an owner.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.0.state.lock().record.id
+    }
+
     /// Returns true if the node of this id is this process and may act as an owner.
     #[must_use]
     pub fn is_owner(&self, node: NodeId) -> bool {

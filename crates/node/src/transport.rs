@@ -28,14 +28,14 @@ pub(crate) struct NodeForwarder {
     transport: Arc<dyn NodeTransport>,
     node: NodeRecord,
     /// Where the node is remembered as the owner of this session.
-    remembered: (OwnerCache, SessionKey),
+    remembered: Option<(OwnerCache, SessionKey)>,
 }
 
 impl NodeForwarder {
     pub(crate) fn new(
         transport: Arc<dyn NodeTransport>,
         node: NodeRecord,
-        remembered: (OwnerCache, SessionKey),
+        remembered: Option<(OwnerCache, SessionKey)>,
     ) -> Self {
         Self { transport, node, remembered }
     }
@@ -47,9 +47,8 @@ impl SessionForwarder for NodeForwarder {
             let result = self.transport.forward(&self.node, parts, body).await;
             let is_served =
                 matches!(&result, ForwardResult::Response(response) if response.status().is_success());
-            if !is_served {
+            if let Some((owners, session)) = self.remembered.as_ref().filter(|_| !is_served) {
                 // Another node may own the session by now, or none.
-                let (owners, session) = &self.remembered;
                 owners.remove(session);
             }
             result

@@ -51,8 +51,11 @@ impl FleetEngines {
     }
 
     fn config(&self, house: &House, secret: &str) -> String {
-        let slow = r#"*'"name":"slow"'*) sleep 1; answer '{"content":[{"type":"text","text":"slow was called"}]}';;"#;
-        let server = house.server("one", &["quick", "slow"], slow);
+        // The answer to its question has the id `question`.
+        let extra = r#"*'"name":"ask"'*) call=$id; printf '%s\n' '{"jsonrpc":"2.0","id":"question","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}';;
+    *'"id":"question"'*) id=$call; answer '{"content":[{"type":"text","text":"the answer has come"}]}';;
+    *'"name":"slow"'*) sleep 1; answer '{"content":[{"type":"text","text":"slow was called"}]}';;"#;
+        let server = house.server("one", &["quick", "slow", "ask"], extra);
         let text = format!(
             "[fleet]\nsecret = {secret:?}\npostgres = {:?}\nredis = {:?}\nnode_listen = \"127.0.0.1:0\"\n\
              [servers.one]\ncommand = [\"sh\", {}]\n",
@@ -133,12 +136,18 @@ impl NodeEndpoint {
 
     /// Calls a tool as clients of 2026-07-28 do.
     fn call_without_session(&self, tool: &str) -> NodeResponse {
+        self.send_round(tool, json!({}))
+    }
+
+    /// Sends a round of such a call; `round` has the members of its params besides the tool.
+    fn send_round(&self, tool: &str, round: Value) -> NodeResponse {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } },
         });
-        let params = json!({ "name": tool, "arguments": {}, "_meta": meta });
+        let mut params = json!({ "name": tool, "arguments": {}, "_meta": meta });
+        params.as_object_mut().unwrap().extend(round.as_object().unwrap().clone());
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
         let headers =
             [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
@@ -242,6 +251,36 @@ fn a_message_of_http_sse_finds_its_stream_from_any_node() {
     eventually("the stream has ended for all", || post(&other, &call) == 404);
 }
 
+/// A call that waits for the answer to a question waits at one node. Its next round comes in at another one.
+///
+/// covers: MRTR-11
+#[test]
+fn the_answer_to_a_question_reaches_the_call_that_asked() {
+    let engines = FleetEngines::start();
+    let (mut one, other) = (engines.node(), engines.node());
+    let round = |node: &FleetNode| {
+        let asked = node.call_without_session("one__ask");
+        let result: Value = serde_json::from_str(&asked.body).unwrap();
+        let result = &result["result"];
+        let question = result["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let answer = json!({ "action": "accept", "content": { "name": "this" } });
+        json!({ "requestState": result["requestState"], "inputResponses": { question: answer } })
+    };
+    let first = round(&one);
+    other.send_round("one__ask", first).says("the answer has come");
+    assert_eq!(other.house.read("one.log").matches("tools/call").count(), 0);
+    // If the node has ended, the call is not made again.
+    let second = round(&one);
+    one.host.child.kill().unwrap();
+    one.host.wait();
+    eventually("the answer is refused", || {
+        let refused = other.send_round("one__ask", second.clone());
+        assert!(!refused.body.contains("the answer has come"), "{}", refused.body);
+        refused.body.contains("error")
+    });
+    assert_eq!(other.house.read("one.log").matches("tools/call").count(), 0);
+}
+
 /// Without Redis, sessions are refused for the time being, and requests without one go on.
 #[test]
 fn a_node_without_redis_serves_what_needs_no_session() {
@@ -255,6 +294,20 @@ fn a_node_without_redis_serves_what_needs_no_session() {
     node.call_without_session("one__quick").says("one was called");
     assert_eq!(node.page("/readyz"), 200);
     assert_eq!(node.page("/healthz"), 200);
+}
+
+/// Without PostgreSQL, calls go on that need no decision.
+#[test]
+fn a_node_without_postgres_serves_what_needs_no_decision() {
+    let mut engines = FleetEngines::start();
+    let node = engines.node();
+    let session = node.initialize();
+    engines.postgres.kill();
+    node.call(&session, "one__quick").says("one was called");
+    node.call_without_session("one__quick").says("one was called");
+    for page in ["/readyz", "/readyz/sessions", "/healthz"] {
+        assert_eq!(node.page(page), 200, "{page}");
+    }
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(crate) use legacy::{AdmittedRequest, InitializedSession, cancelled_request};
 pub(crate) use listen::SessionListenCalls;
 pub(crate) use modern::{ModernRequest, PeerCache, read_meta};
 pub(crate) use running_call::{RunningCall, RunningCallOutput};
+#[cfg(feature = "http")]
+pub(crate) use service_adapter::StateOrigin;
 pub(crate) use service_adapter::{AdapterSettings, ServiceAdapter, random_bytes};
 #[cfg(feature = "http")]
 pub(crate) use session::StreamAttendance;

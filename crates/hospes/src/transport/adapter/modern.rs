@@ -13,6 +13,7 @@ use hospes_proto::request_state::{RequestDigest, StateBinding};
 use serde::{Deserialize, Serialize};
 
 use super::client_info_cache::{ClientInfoCache, MAX_CLIENT_BYTES};
+use super::service_adapter::StateOrigin;
 use super::{RunningCall, ServiceAdapter, random_bytes};
 use crate::context::Context;
 use crate::exchange::{Exchange, MAX_ROUNDS};
@@ -57,7 +58,14 @@ impl ServiceAdapter {
             .log_level(meta.log_level)
             .progress_token(meta.progress_token.clone())
             .task(if takes_tasks { TaskPreference::Open } else { TaskPreference::None })
-            .state_nonce(params.view().request_state.as_deref().map(|state| self.replay_cache.nonce(state)))
+            // Without the name before it, which anybody may change.
+            .state_nonce(
+                params
+                    .view()
+                    .request_state
+                    .as_deref()
+                    .map(|state| self.replay_cache.nonce(StateOrigin::split(state).1)),
+            )
             .round(round);
         if let Some(http) = http {
             context = context.http(http);
@@ -111,6 +119,7 @@ impl ServiceAdapter {
         let view = params.view();
         let (mut round, mut asked) = (Round::default(), AskedMethods::new());
         if let Some(state) = &view.request_state {
+            let (_, state) = StateOrigin::split(state);
             let request = RequestDigest::of(method.name(), params.raw().as_bytes())
                 .map_err(|why| RpcError::invalid_params(why.to_string()))?;
             // State of another principal, or of another request, does not open (MRTR-12).
@@ -172,7 +181,11 @@ impl ServiceAdapter {
         let payload = serde_json::to_vec(&sealed).map_err(internal)?;
         let binding = StateBinding { principal: peer.principal.as_deref(), request };
         let expires = SystemTime::now() + self.settings.state_lifetime;
-        Ok(self.settings.keys.seal(&binding, expires, random_bytes(), &payload))
+        let sealed = self.settings.keys.seal(&binding, expires, random_bytes(), &payload);
+        Ok(match &self.settings.origin {
+            Some(origin) => origin.sign(sealed),
+            None => sealed,
+        })
     }
 }
 

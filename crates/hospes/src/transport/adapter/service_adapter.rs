@@ -1,5 +1,6 @@
 //! [`ServiceAdapter`]: a service as peers of both eras see it.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +37,41 @@ pub(crate) struct AdapterSettings {
     pub(crate) revisions: RevisionSet,
     /// The longest answer that is written; a longer one is replaced by an error that says so.
     pub(crate) max_answer_bytes: usize,
+    /// Names this process in request state, if others can open it.
+    pub(crate) origin: Option<StateOrigin>,
+}
+
+/// Name of this process at present, which precedes the request state that it seals. The next round goes there, because
+/// what a call holds between rounds is in its memory.
+#[derive(Clone)]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only processes behind HTTP share state"))]
+pub(crate) struct StateOrigin(pub(crate) Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl StateOrigin {
+    /// Character between the name and the state, which neither has.
+    const MARK: char = '.';
+
+    /// Puts the name before a state.
+    pub(super) fn sign(&self, state: String) -> String {
+        match (self.0)() {
+            Some(name) => format!("{name}{}{state}", Self::MARK),
+            None => state,
+        }
+    }
+
+    /// Returns the name before a state, and the state.
+    pub(crate) fn split(state: &str) -> (Option<&str>, &str) {
+        match state.rsplit_once(Self::MARK) {
+            Some((name, state)) => (Some(name), state),
+            None => (None, state),
+        }
+    }
+}
+
+impl fmt::Debug for StateOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateOrigin")
+    }
 }
 
 impl Default for AdapterSettings {
@@ -46,6 +82,7 @@ impl Default for AdapterSettings {
             keys: StateKeyRing::single(StateKey::from_bytes(random_bytes())),
             revisions: RevisionSet::ALL,
             max_answer_bytes: usize::MAX,
+            origin: None,
         }
     }
 }

@@ -18,7 +18,7 @@ use super::sessions::SessionTable;
 use super::shared_sessions::SessionDirectory;
 use super::sse_transport::SseTransport;
 use crate::service::BoxService;
-use crate::transport::adapter::{AdapterSettings, PeerCache, ServiceAdapter};
+use crate::transport::adapter::{AdapterSettings, PeerCache, ServiceAdapter, StateOrigin};
 
 /// State shared by the clones of an endpoint.
 pub(super) struct EndpointInner {
@@ -70,12 +70,16 @@ const ENDPOINT_CLOSED: u8 = 2;
 impl EndpointInner {
     pub(super) fn new(
         service: BoxService,
-        adapter: AdapterSettings,
+        mut adapter: AdapterSettings,
         admission: AdmissionRules,
         limits: EndpointLimits,
         pages: Option<PageHandler>,
         directory: Option<Arc<dyn SessionDirectory>>,
     ) -> Arc<Self> {
+        if let Some(directory) = &directory {
+            let directory = Arc::clone(directory);
+            adapter.origin = Some(StateOrigin(Arc::new(move || directory.origin())));
+        }
         let sse = SseTransport::new(service.clone(), &adapter, &limits, admission.max_message_bytes);
         Arc::new(Self {
             adapter: ServiceAdapter::new(service, adapter),

@@ -27,6 +27,7 @@ pub mod shared_sessions;
 mod sse;
 mod sse_share;
 mod sse_transport;
+mod state_route;
 #[cfg(test)]
 mod tests;
 

@@ -200,6 +200,22 @@ pub(super) enum PostStart {
 
 type OpeningResponse = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
+/// Serves a request whose server had to be found first.
+pub(super) async fn serve(
+    inner: &Arc<EndpointInner>,
+    peers: &PeerCache,
+    parts: &Parts,
+    head: &AdmittedHead<'_>,
+    whole: &Bytes,
+) -> Result<Response<Body>, HttpRejection> {
+    let plan = plan(inner, parts, head, whole)?;
+    Ok(match begin(inner, peers, parts.clone(), whole, plan) {
+        PostStart::Calls(calls) => calls.respond().await,
+        PostStart::Done(response) => *response,
+        PostStart::Open(opening) => opening.await,
+    })
+}
+
 /// Begins what was planned. Not async, so that little of it has to be kept while its answer is waited for.
 pub(super) fn begin(
     inner: &Arc<EndpointInner>,

@@ -19,7 +19,6 @@ use super::caller::sender;
 use super::endpoint_inner::EndpointInner;
 use super::listen;
 use super::outcome_unknown::{self, OpenRequest};
-use super::post::PostStart;
 use super::response::{busy_rejection, empty, json, rejection_response};
 use super::session_share::SessionShare;
 use super::sessions::{HttpSession, SessionTableFull, new_session_id};
@@ -27,6 +26,7 @@ use super::shared_sessions::{
     AdoptedSession, DirectoryError, ForwardResult, ForwardedRequest, NewStreamEvent, SessionDirectory,
     SessionForwarder, SessionName, SessionPlace, SharedSession,
 };
+use super::state_route;
 use crate::peer::RequestSender;
 use crate::transport::adapter::{LegacySession, PeerCache, RestoredSession};
 
@@ -59,7 +59,10 @@ pub(super) fn answer<'a>(
     head: &AdmittedHead<'a>,
     whole: &Bytes,
 ) -> Option<RoutedResponse<'a>> {
-    let (directory, session) = (inner.directory.as_ref()?, head.session?);
+    let directory = inner.directory.as_ref()?;
+    let Some(session) = head.session else {
+        return state_route::answer(inner, directory, peers, parts, head, whole);
+    };
     let request = RoutedRequest { inner, directory, parts, head: *head, session, whole: whole.clone() };
     Some(Box::pin(request.answer(peers)))
 }
@@ -224,13 +227,8 @@ impl RoutedRequest<'_> {
     ) -> Result<Response<Body>, HttpRejection> {
         match self.head.verb {
             EndpointMethod::Post => {
-                let plan = super::post::plan(self.inner, self.parts, &self.head, &self.whole)?;
-                let begun = super::post::begin(self.inner, peers, self.parts.clone(), &self.whole, plan);
-                let response = match begun {
-                    PostStart::Calls(calls) => calls.respond().await,
-                    PostStart::Done(response) => *response,
-                    PostStart::Open(opening) => opening.await,
-                };
+                let response =
+                    super::post::serve(self.inner, peers, self.parts, &self.head, &self.whole).await?;
                 // The client relies on what it is told, whichever process it asks next.
                 match session.save().await {
                     Ok(()) => Ok(response),
@@ -300,20 +298,8 @@ impl RoutedRequest<'_> {
 
     /// The answer to requests whose owner was lost while it had them.
     fn outcome_unknown(&self, messages: &[JsonRpcMessage<'_>]) -> Response<Body> {
-        let open = messages.iter().filter_map(|message| match message {
-            JsonRpcMessage::Request(request) => Some(OpenRequest::new(&request.id, &request.method)),
-            _ => None,
-        });
-        let open: Vec<_> = open.collect();
         let is_batch = self.whole.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-        match outcome_unknown::body(&open, is_batch) {
-            Some(body) => json(StatusCode::OK, body),
-            // A notification, a response, or a stream: its client tries again.
-            None => {
-                let why = "the process that owns the session was lost";
-                rejection_response(&busy_rejection(None, why.to_owned()))
-            }
-        }
+        lost_answer(messages, is_batch)
     }
 
     fn messages(&self) -> Result<Vec<JsonRpcMessage<'_>>, HttpRejection> {
@@ -332,6 +318,23 @@ impl RoutedRequest<'_> {
         match message::decode(&self.whole) {
             Ok(message::Frame::Single(JsonRpcMessage::Request(request))) => Some(request.id),
             _ => None,
+        }
+    }
+}
+
+/// Answers a request whose answer is lost: it may have been processed and is not repeated.
+pub(super) fn lost_answer(messages: &[JsonRpcMessage<'_>], is_batch: bool) -> Response<Body> {
+    let open = messages.iter().filter_map(|message| match message {
+        JsonRpcMessage::Request(request) => Some(OpenRequest::new(&request.id, &request.method)),
+        _ => None,
+    });
+    let open: Vec<_> = open.collect();
+    match outcome_unknown::body(&open, is_batch) {
+        Some(body) => json(StatusCode::OK, body),
+        // A notification, a response, or a stream: its client tries again.
+        None => {
+            let why = "the process that serves the request was lost";
+            rejection_response(&busy_rejection(None, why.to_owned()))
         }
     }
 }

@@ -66,6 +66,22 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`DirectoryError::Unavailable`] in doubt. A client gives up a session only for [`SessionPlace::Unknown`].
     fn locate<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, SessionPlace>;
+
+    /// Returns the name of this process, without a dot. It precedes the request state of 2026-07-28 that is sealed here:
+    /// the next round of a call is forwarded here, because the call may wait in this process. By default there is none,
+    /// and each process serves each round.
+    fn origin(&self) -> Option<String> {
+        None
+    }
+
+    /// Finds the process with this name; `None` if it has ended, or is this one. Then the round is served here.
+    ///
+    /// # Errors
+    /// [`DirectoryError::Unavailable`]; the round is served here, too.
+    fn find_origin<'a>(&'a self, origin: &'a str) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
+        let _ = origin;
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// Process that serves a session.
