@@ -105,6 +105,18 @@ pub enum StoreError {
     Closed,
 }
 
+impl StoreError {
+    /// Returns true if a database that several nodes share cannot be used at present: nothing is wrong with what is
+    /// stored.
+    #[must_use]
+    pub const fn is_unavailable(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        return matches!(self, Self::Unavailable { .. });
+        #[cfg(not(feature = "postgres"))]
+        false
+    }
+}
+
 impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
         match error {

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hospes_inspect::lints::ToolNames;
+use hospes_store::StoreError;
 use hospes_store::pins::{
     ItemDefinition, ItemKind, ItemPinState, RecordedDefinition, SMALL_CHANGE, ServerFingerprint,
     ServerPinState, ServerSighting, TrustMode,
@@ -29,6 +31,9 @@ use crate::server::{
 /// Instruction for a person about a blocked server, as the end of a sentence. Models can read it, so it names no
 /// command.
 pub const REVIEW_INSTRUCTION: &str = "a person has to review it in the console and accept or reject it there";
+
+/// Longest wait for the store if what it would say is in memory.
+const SETTLED_WAIT: Duration = Duration::from_secs(1);
 
 /// Enforcement of one server's pins.
 pub(crate) struct PinGate {
@@ -95,9 +100,19 @@ impl PinGate {
         // Reads the whole program.
         let found = tokio::task::spawn_blocking(move || fingerprint(&transport, inherited.as_deref())).await;
         let found = found.map_err(|_| UpstreamConnectError::new("its program cannot be read"))?;
-        *self.fingerprint.lock() = Some(found.clone());
-        let known = self.book.store.server(&self.server, found.target).await;
-        let mut known = known.map_err(|error| self.unreadable(&error))?;
+        let before = self.fingerprint.lock().replace(found.clone());
+        let is_settled = self.book.store.is_shared()
+            && before.as_ref() == Some(&found)
+            && self.standing().server_block_reason().is_none();
+        let known = within(is_settled, self.book.store.server(&self.server, found.target)).await;
+        let mut known = match known {
+            Ok(known) => known,
+            Err(error) if is_settled && error.is_away() => {
+                self.warn_of_memory();
+                return Ok(false);
+            }
+            Err(error) => return Err(self.unreadable_store(error)),
+        };
         let is_accepted = known.as_ref().is_some_and(|known| known.state == ServerPinState::Accepted);
         let has_moved =
             self.mode_now() == TrustMode::FirstUse && !is_accepted && self.has_moved(&found).await?;
@@ -148,54 +163,88 @@ impl PinGate {
         let (instructions, listing, filter) =
             (instructions.map(str::to_owned), listing.clone(), self.filter.clone());
         let is_whole = listing.lost() == 0;
-        let (standing, trust) = (self.standing(), self.trust_now());
-        let known = self.book.tools.lock().last();
-        self.book.read_known_tools().await.map_err(|error| self.unreadable(&error))?;
-        // A person accepts each definition in the other mode, and sees its lints.
-        let names = (trust == TrustMode::FirstUse).then(|| self.tool_names(&listing));
-        let accepted = self.accepted_definitions(trust, &fingerprint, &standing).await?;
-        let server = Arc::clone(&self.server);
-        let work = move || {
-            let mut all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
-            let hashes = Arc::new(DefinitionHashes::of(&all));
-            if let Some(names) = names.filter(|_| !standing.accepts_all(hashes.all())) {
-                for one in &mut all {
-                    one.needs_review = needs_review(&one.text, &server, &names);
-                    let mut same = accepted.iter().filter(|known| known.item.name == one.name);
-                    one.is_small_change = one.kind == ItemKind::Tool
-                        && same.any(|known| {
-                            known.definition.as_deref().is_some_and(|text| is_small_change(text, &one.text))
-                        });
-                }
+        let standing = self.standing();
+        let listed = {
+            let (listing, instructions) = (listing.clone(), instructions.clone());
+            move || {
+                let all: Vec<ItemDefinition> = definitions(instructions.as_deref(), &listing, &filter);
+                let hashes = Arc::new(DefinitionHashes::of(&all));
+                (all, hashes)
             }
-            (all, hashes)
         };
         // The canonical forms of long lists take long to make and to hash.
-        let done = tokio::task::spawn_blocking(work).await;
-        let (definitions, hashes) =
-            done.map_err(|_| UpstreamConnectError::new("its lists cannot be hashed"))?;
+        let hashed = |_| UpstreamConnectError::new("its lists cannot be hashed");
+        let (mut all, hashes) = tokio::task::spawn_blocking(listed).await.map_err(hashed)?;
+        let is_accepted = standing.accepts_all(hashes.all());
+        let is_settled = is_accepted && self.book.store.is_shared();
+        let known = self.book.tools.lock().last();
+        if !is_settled {
+            self.book.read_known_tools().await.map_err(|error| self.unreadable(&error))?;
+            // A person accepts each definition in the other mode, and sees its lints.
+            if self.trust_now() == TrustMode::FirstUse && !is_accepted {
+                let names = self.tool_names(&listing);
+                let accepted = self.accepted_definitions(&fingerprint, &standing).await?;
+                let server = Arc::clone(&self.server);
+                let reviewed = move || {
+                    for one in &mut all {
+                        one.needs_review = needs_review(&one.text, &server, &names);
+                        let mut same = accepted.iter().filter(|known| known.item.name == one.name);
+                        one.is_small_change = one.kind == ItemKind::Tool
+                            && same.any(|known| {
+                                known
+                                    .definition
+                                    .as_deref()
+                                    .is_some_and(|text| is_small_change(text, &one.text))
+                            });
+                    }
+                    all
+                };
+                all = tokio::task::spawn_blocking(reviewed).await.map_err(hashed)?;
+            }
+        }
         let mut sighting = ServerSighting::new(&*self.server, fingerprint.clone(), sight);
-        (sighting.definitions, sighting.is_whole) = (definitions, is_whole);
-        let seen =
-            self.book.record_sighting(sighting, trust).await.map_err(|error| self.unreadable(&error))?;
-        self.set(PinStatus::of(Some(&seen.server), &fingerprint));
-        self.book.compare_with_later_tools(known).await.map_err(|error| self.unreadable(&error))?;
+        (sighting.definitions, sighting.is_whole) = (all, is_whole);
+        let recorded =
+            within(is_settled, self.record_sighting(sighting, &fingerprint, known, is_settled)).await;
+        match recorded {
+            Ok(()) => Ok(hashes),
+            // All of it was accepted when the pins were last read.
+            Err(error) if is_settled && error.is_away() => {
+                self.warn_of_memory();
+                Ok(hashes)
+            }
+            Err(error) => Err(self.unreadable_store(error)),
+        }
+    }
+
+    /// Records a listing, and sets the status that follows from it.
+    async fn record_sighting(
+        &self,
+        sighting: ServerSighting,
+        fingerprint: &ServerFingerprint,
+        known: u64,
+        is_settled: bool,
+    ) -> Result<(), StoreError> {
+        if is_settled {
+            self.book.read_known_tools().await?;
+        }
+        let seen = self.book.record_sighting(sighting, self.trust_now()).await?;
+        self.set(PinStatus::of(Some(&seen.server), fingerprint));
+        self.book.compare_with_later_tools(known).await?;
         // It may be this server of which something waits now.
-        let now = self.book.store.server(&self.server, fingerprint.target).await;
-        let now = now.map_err(|error| self.unreadable(&error))?;
-        self.set(PinStatus::of(now.as_ref(), &fingerprint));
-        Ok(hashes)
+        let now = self.book.store.server(&self.server, fingerprint.target).await?;
+        self.set(PinStatus::of(now.as_ref(), fingerprint));
+        Ok(())
     }
 
     /// Returns the definitions of tools that a person accepted, or the first use. Without the small changes since then, so
     /// that many of them do not add up to a large one.
     async fn accepted_definitions(
         &self,
-        trust: TrustMode,
         fingerprint: &ServerFingerprint,
         standing: &PinStatus,
     ) -> Result<Vec<RecordedDefinition>, UpstreamConnectError> {
-        if trust != TrustMode::FirstUse || standing.server_block_reason().is_some() {
+        if standing.server_block_reason().is_some() {
             return Ok(Vec::new());
         }
         let all = self.book.store.history(&self.server, fingerprint.target, None).await;
@@ -255,12 +304,28 @@ impl PinGate {
         let Some(fingerprint) = self.fingerprint() else { return };
         match self.book.store.server(&self.server, fingerprint.target).await {
             Ok(server) => self.set(PinStatus::of(server.as_ref(), &fingerprint)),
+            Err(error) if error.is_unavailable() => self.warn_of_memory(),
             // The status is set by it; there is nobody to whom the error could go.
             Err(error) => drop(self.unreadable(&error)),
         }
     }
 
-    fn unreadable(&self, error: &hospes_store::StoreError) -> UpstreamConnectError {
+    /// What was accepted when the pins were last read holds while their database is away.
+    fn warn_of_memory(&self) {
+        tracing::warn!(
+            server = %self.server,
+            "the pins cannot be read at the moment; what was accepted before holds, and nothing new is accepted"
+        );
+    }
+
+    fn unreadable_store(&self, error: PinReadError) -> UpstreamConnectError {
+        match error {
+            PinReadError::Store(error) => self.unreadable(&error),
+            PinReadError::Late => UpstreamConnectError::new("the pins of this server cannot be read in time"),
+        }
+    }
+
+    fn unreadable(&self, error: &StoreError) -> UpstreamConnectError {
         let why = super::pin_store::format_error_chain(error);
         tracing::error!(server = %self.server, error = %why, "failed to read the pins; server blocked");
         let problem = UpstreamConnectError::new(format!("the pins of this server cannot be read: {why}"));
@@ -293,6 +358,37 @@ impl PinGate {
         self.changes.send_modify(|count| *count += 1);
         // Lists are made anew, and whoever listens is told if they differ.
         self.book.epoch.bump();
+    }
+}
+
+/// Error of reading or writing pins.
+enum PinReadError {
+    Store(StoreError),
+    /// They were not read in time.
+    Late,
+}
+
+impl PinReadError {
+    /// Returns true if nothing is known to be wrong with what is stored.
+    const fn is_away(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_unavailable(),
+            Self::Late => true,
+        }
+    }
+}
+
+/// Waits for a store. Not for long if what it would say is in memory.
+async fn within<T>(
+    is_settled: bool,
+    reading: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, PinReadError> {
+    if !is_settled {
+        return reading.await.map_err(PinReadError::Store);
+    }
+    match tokio::time::timeout(SETTLED_WAIT, reading).await {
+        Ok(read) => read.map_err(PinReadError::Store),
+        Err(_) => Err(PinReadError::Late),
     }
 }
 

@@ -97,6 +97,11 @@ impl StatePart {
         Ok(self.state.0.engine.write(ChangeScope::Part(self.name), work).await?)
     }
 
+    /// Returns true if several nodes share the state, over a network.
+    pub(super) fn is_shared(&self) -> bool {
+        self.state.0.engine.is_postgres()
+    }
+
     /// Returns a counter of changes of the state, by this and other processes.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.state.changes()

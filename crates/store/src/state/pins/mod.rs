@@ -78,6 +78,12 @@ impl PinRecords {
         Self(state)
     }
 
+    /// Returns true if several nodes share the pins, in a database that may be away.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0.is_shared()
+    }
+
     /// Records the offer of a server and returns its state. New items are accepted or wait, as `trust` requires; known
     /// items are never accepted by this.
     ///
