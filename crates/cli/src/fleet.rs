@@ -11,7 +11,9 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 pub(crate) use self::node::{FleetMember, FleetNode};
+use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
+use crate::settings::{load, load_without_secrets};
 
 /// What a host shares with the other nodes of its fleet.
 #[derive(Clone, Debug)]
@@ -54,6 +56,17 @@ impl SharedState {
             }
         })?;
         Ok(Some(Self { state, settings }))
+    }
+
+    /// Connects to the state of the nodes of the default configuration, or of that which `HOSPES_CONFIG` names, for a command without a host.
+    pub(crate) async fn of_default_config() -> CliResult<Option<Self>> {
+        let named = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
+        let files = ConfigFileArgs { config: named, allow_unset: true, strict: false };
+        // A secret is read only if there is a fleet, because that may unlock a keyring.
+        if load_without_secrets(&files).is_ok_and(|loaded| loaded.config.fleet.is_none()) {
+            return Ok(None);
+        }
+        Self::connect(&load(&files)?.config).await
     }
 
     /// Connects to the data of the authorization server.

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use crate::args::{PinsAcceptArgs, PinsCommand, PinsItemArgs, PinsShowArgs};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::SharedState;
 use crate::output::{
     BOLD, CYAN, CliOutput, DIM, GREEN, RED, YELLOW, announce, is_interactive, one_line, paint, printable,
     table_cell,
@@ -23,12 +24,18 @@ use crate::{deciders, enforcement, paths};
 const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
-    // Before `enforcement::state()`, which would create an empty state file.
-    if paths::state_file().is_none_or(|file| !file.is_file()) {
-        return Err(CliError::usage("no server that is not built in has been seen yet")
-            .hint("`hospes up` starts the servers of your configuration"));
-    }
-    let Some(state) = enforcement::open_state()? else { return Ok(()) };
+    let state = match SharedState::of_default_config().await? {
+        Some(shared) => shared.state,
+        // Before `enforcement::open_state()`, which would create an empty state file.
+        None if paths::state_file().is_none_or(|file| !file.is_file()) => {
+            return Err(CliError::usage("no server that is not built in has been seen yet")
+                .hint("`hospes up` starts the servers of your configuration"));
+        }
+        None => {
+            let Some(state) = enforcement::open_state()? else { return Ok(()) };
+            state
+        }
+    };
     let mut pinning = PinningConfig::new(state, PinMode::Ask);
     // If there is an audit log, decisions are recorded in it.
     if paths::audit_files().is_some_and(|(file, _)| file.is_file())
