@@ -8,6 +8,7 @@ mod check;
 mod checks;
 mod conformance;
 mod crates;
+mod deploy;
 mod destinations;
 mod docs;
 mod guard_bench;
@@ -78,6 +79,8 @@ enum Chore {
     Package(package::PackageOptions),
     /// Installs the packages of the program in empty places, runs and removes them, and has them judged by validators.
     Installs(installs::InstallsOptions),
+    /// The files of deploy/, judged by the programs and schemas of those that read them, and broken on purpose.
+    Deploy(BuildOptions),
     /// Only installs the outside programs of tools/versions.toml.
     Setup,
 }
@@ -120,6 +123,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Crates(options) => crates::run(&options),
         Chore::Package(options) => package::run(&options),
         Chore::Installs(options) => installs::run(&options),
+        Chore::Deploy(options) => deploy::run(&options),
         Chore::Setup => tools::run(),
     }
 }

@@ -9,7 +9,7 @@ use crate::official::official_schema;
 use crate::report::{PartOutcome, PartReport, say};
 use crate::tools::{self, ToolVersions};
 use crate::{
-    bridge, browser, cargo, conformance, destinations, guard_bench, installs, models, paths, peers,
+    bridge, browser, cargo, conformance, deploy, destinations, guard_bench, installs, models, paths, peers,
     requirements,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
     /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers, installs,
-    /// guard.
+    /// deploy, guard.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub(crate) only: Vec<String>,
 }
@@ -31,7 +31,7 @@ struct TestPart {
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [TestPart; 11] = [
+const PARTS: [TestPart; 12] = [
     TestPart {
         name: "requirements",
         built: false,
@@ -50,6 +50,7 @@ const PARTS: [TestPart; 11] = [
     TestPart { name: "models", built: true, run: |report| report.part("models", models::part) },
     TestPart { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
     TestPart { name: "installs", built: true, run: |report| report.part("installs", installs::part) },
+    TestPart { name: "deploy", built: true, run: |report| report.part("deploy", deploy::part) },
     TestPart { name: "guard", built: true, run: |report| report.part("guard", guard_bench::part) },
 ];
 

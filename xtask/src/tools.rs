@@ -24,7 +24,7 @@ const NODE_FETCH: &str = "2.7.0";
 /// Number of attempts at a download, because registries fail at times.
 const MAX_ATTEMPTS: u32 = 3;
 /// Commands without `--version`: that they are found has to do.
-const UNVERSIONED_COMMANDS: [&str; 5] = ["dbus-send", "go", "mandoc", "openssl", "secret-tool"];
+const UNVERSIONED_COMMANDS: [&str; 6] = ["dbus-send", "go", "haproxy", "mandoc", "openssl", "secret-tool"];
 
 /// Runs `cargo xtask setup`.
 pub(crate) fn run() -> Result<()> {
