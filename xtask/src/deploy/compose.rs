@@ -22,7 +22,6 @@ pub(super) const CHECKS: &[DeployCheck] = &[
                 "    depends_on: [node-a, node-b]",
                 "    depends-on: [node-a, node-b]",
             ),
-            Fault("compose/compose.yaml", "restart: unless-stopped", "restart: [always]"),
         ],
     },
     DeployCheck {
