@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 mkdir -p secrets
 chmod 0700 secrets
 umask 022
-for secret in fleet_secret seal_key postgres_password redis_password ann_password; do
+for secret in fleet_secret postgres_password redis_password ann_password; do
     # Hexadecimal digits need no escape in a URL.
     [ -s "secrets/$secret" ] || openssl rand -hex 32 >"secrets/$secret"
 done

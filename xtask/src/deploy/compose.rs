@@ -35,10 +35,10 @@ pub(super) const CHECKS: &[DeployCheck] = &[
                 "POSTGRES_PASSWORD_FILE: /run/secrets/postgres_password",
                 "POSTGRES_PASSWORD: hospes",
             ),
-            Fault("compose/compose.yaml", "  seal_key: { file: ./secrets/seal_key }\n", ""),
+            Fault("compose/compose.yaml", "  ann_password: { file: ./secrets/ann_password }\n", ""),
             Fault("compose/compose.yaml", "\"node-b:7400\"", "\"node-a:7400\""),
             Fault("compose/hospes.toml", "172.30.7.0/24", "172.30.8.0/24"),
-            Fault("compose/hospes.toml", "\"${file:/run/secrets/seal_key}\"", "\"0123456789abcdef\""),
+            Fault("compose/hospes.toml", "\"${file:/run/secrets/fleet_secret}\"", "\"0123456789abcdef\""),
         ],
     },
     DeployCheck {

@@ -44,7 +44,7 @@ pub(super) const CHECKS: &[DeployCheck] = &[
         faults: &[
             Fault(UNIT, "TimeoutStopSec=60", "TimeoutStopSec=45"),
             Fault(UNIT, "KillMode=mixed\n", ""),
-            Fault(UNIT, "LoadCredential=seal_key", "LoadCredential=sealing_key"),
+            Fault(UNIT, "LoadCredential=ann_password", "LoadCredential=ann_pass"),
             Fault("systemd/hospes.toml", "hospes-node.service/redis_url", "hospes.service/redis_url"),
         ],
     },
