@@ -16,13 +16,11 @@ pub(super) const CHECKS: &[DeployCheck] = &[
             check.args(["--builtin-schema", "vendor.compose-spec"]).arg(folder.join("compose/compose.yaml"));
             run_command(check, "check-jsonschema").map(|_| String::new())
         },
-        faults: &[
-            Fault(
-                "compose/compose.yaml",
-                "    depends_on: [node-a, node-b]",
-                "    depends-on: [node-a, node-b]",
-            ),
-        ],
+        faults: &[Fault(
+            "compose/compose.yaml",
+            "    depends_on: [node-a, node-b]",
+            "    depends-on: [node-a, node-b]",
+        )],
     },
     DeployCheck {
         name: "compose: nodes, secrets and files",
