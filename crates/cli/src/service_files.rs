@@ -89,6 +89,7 @@ impl ServiceDefinition {
              Environment={}\n\
              Restart=on-failure\n\
              RestartSec=5\n\
+             KillMode=mixed\n\
              NoNewPrivileges=yes\n\
              \n\
              [Install]\n\
@@ -266,7 +267,13 @@ mod tests {
             "{unit}"
         );
         assert!(unit.contains("\nEnvironment=\"PATH=/home/me/.local/bin:/usr/bin:/a--b & c\"\n"), "{unit}");
-        for line in ["Type=notify", "Restart=on-failure", "NoNewPrivileges=yes", "WantedBy=default.target"] {
+        for line in [
+            "Type=notify",
+            "Restart=on-failure",
+            "KillMode=mixed",
+            "NoNewPrivileges=yes",
+            "WantedBy=default.target",
+        ] {
             assert!(unit.lines().any(|one| one == line), "{line}: {unit}");
         }
     }

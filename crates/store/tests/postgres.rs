@@ -271,3 +271,50 @@ async fn tls_is_required_and_the_certificate_verified() {
     encrypted.retry_timeout = Duration::from_millis(100);
     assert!(StateStore::connect(encrypted, key()).await.is_err());
 }
+
+/// The commands of docs/fleet.md restore what was decided when the backup was made, sealed under the same secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_backup_is_restored() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Backup and restore\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let commands: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let [backup, create, restore] = commands[..] else { panic!("{commands:?}") };
+
+    let server = PostgresServer::start(PostgresOptions::default());
+    let _ = server.query("CREATE DATABASE hospes");
+    let url = |database: &str| server.url().replacen("/postgres?", &format!("/{database}?"), 1);
+    let connect = async |database: &str| StateStore::connect(settings(url(database)), key()).await.unwrap();
+    let approvals = connect("hospes").await.approvals().unwrap();
+    for id in ["before", "open"] {
+        approvals.insert(id.to_owned(), "a call".to_owned(), after(60)).await.unwrap();
+    }
+    assert!(approvals.decide("before".to_owned(), "ann", Timestamp::now(), after(60)).await.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str| {
+        let path = std::env::var("PATH").unwrap();
+        let ran = std::process::Command::new("sh")
+            .args(["-c", line])
+            .current_dir(folder.path())
+            .env("PATH", format!("/usr/lib/postgresql/15/bin:{path}"))
+            .envs([("PGHOST", "127.0.0.1"), ("PGUSER", "postgres"), ("PGPASSWORD", server.password())])
+            .env("PGPORT", server.port().to_string())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    run(backup);
+    approvals.insert("after".to_owned(), "a call".to_owned(), after(60)).await.unwrap();
+    assert_eq!(approvals.take("before".to_owned(), Timestamp::now()).await.unwrap().as_deref(), Some("ann"));
+
+    run(create);
+    run(restore);
+    let restored = connect("hospes_restored").await.approvals().unwrap();
+    let seen = restored.changes_since(Timestamp::now(), HashMap::new()).await.unwrap().news;
+    let mut matters: Vec<_> = seen.iter().map(|approval| approval.matter.as_deref()).collect();
+    matters.sort_unstable();
+    assert_eq!(matters, [Some("a call"); 2], "the one after the backup is not there");
+    // The page warns of this.
+    assert_eq!(restored.take("before".to_owned(), Timestamp::now()).await.unwrap().as_deref(), Some("ann"));
+}

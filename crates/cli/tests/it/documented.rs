@@ -107,8 +107,22 @@ fn blocks() -> Vec<Block> {
             files.push(format!("docs/{name}"));
         }
     }
-    files.iter().flat_map(|name| of(name, &std::fs::read_to_string(root().join(name)).unwrap())).collect()
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let mut blocks: Vec<Block> = files.iter().flat_map(|name| of(name, &read(name))).collect();
+    // Configurations of nodes, as files and in a manifest.
+    let node = |name: &str, text: String| Block { place: name.to_owned(), language: "toml".to_owned(), text };
+    blocks.extend(
+        ["deploy/compose/hospes.toml", "deploy/systemd/hospes.toml"].map(|name| node(name, read(name))),
+    );
+    let manifest = read("deploy/kubernetes/configuration.yaml");
+    let (_, inner) = manifest.split_once("hospes.toml: |\n").unwrap();
+    let inner: Vec<&str> = inner.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)).collect();
+    blocks.push(node("deploy/kubernetes/configuration.yaml", inner.join("\n")));
+    blocks
 }
+
+/// Folders with the secrets of nodes.
+const SECRET_FOLDERS: [&str; 2] = ["/run/secrets", "/run/credentials/hospes-node.service"];
 
 /// The fenced blocks of a page.
 fn of(name: &str, page: &str) -> Vec<Block> {
@@ -163,6 +177,17 @@ fn house() -> House {
     house.write("demo/manifest.json", &smallest_manifest());
     house.write("demo/server.js", "");
     house.write("login.secret", "secret");
+    std::fs::create_dir(house.path("secrets")).unwrap();
+    for (name, value) in [
+        ("ann_password", "0123456789abcdef"),
+        ("fleet_secret", "0123456789abcdef0123456789abcdef"),
+        ("postgres_password", "0123456789abcdef"),
+        ("postgres_url", "postgres://hospes:0123456789abcdef@db.example.org/hospes"),
+        ("redis_password", "0123456789abcdef"),
+        ("redis_url", "rediss://hospes:0123456789abcdef@redis.example.org"),
+    ] {
+        house.write(&format!("secrets/{name}"), &format!("{value}\n"));
+    }
     house.write("notes.env", "A=b\n");
     house.write("robot.jwks.json", "{\"keys\":[]}");
     house
@@ -299,9 +324,13 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
             assert_eq!((&told["unmatched"], &told["unseen"]), (&nothing, &nothing), "{}", block.place);
             rules += 1;
         } else {
-            let file = house.write("hospes.toml", &block.text);
+            let secrets = text(&house.path("secrets"));
+            let settings_text =
+                SECRET_FOLDERS.iter().fold(block.text.clone(), |read, folder| read.replace(folder, &secrets));
+            let file = house.write("hospes.toml", &settings_text);
             let variables = |name: &str| match name {
                 "HOME" => Some(home.clone()),
+                "HOSPES_NODE_ADDRESS" => Some("10.0.0.7:7400".to_owned()),
                 _ => Some("0123456789abcdef0123456789abcdef".to_owned()),
             };
             let read = ConfigLoader::new()

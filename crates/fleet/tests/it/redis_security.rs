@@ -212,6 +212,28 @@ async fn passwords_are_checked_and_never_shown() {
     assert!(!text.contains("4712") && !text.contains("4713"), "{text}");
 }
 
+/// The rules of docs/fleet.md are enough, and leave nothing for the relay to complain about.
+#[tokio::test]
+async fn the_documented_rules_of_a_user_are_enough() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/fleet.md")).unwrap();
+    let rules = page.lines().find(|line| line.starts_with("resetchannels ")).unwrap();
+    let script = std::fs::read_to_string(root.join("deploy/compose/make-secrets.sh")).unwrap();
+    assert!(
+        script.contains(&format!("rules='{rules}'")),
+        "make-secrets.sh has other rules than docs/fleet.md"
+    );
+    let server = RedisServer::start(RedisOptions::default().with("maxmemory-policy", "noeviction"));
+    let rules: Vec<&str> = rules.split(' ').collect();
+    let () = server.command(&[&["ACL", "SETUSER", "node", "on", ">secret"], rules.as_slice()].concat());
+    let settings = redis_settings(&format!("redis://node:secret@127.0.0.1:{}", server.port()), "h:");
+    let node = TestNode::join(Arc::new(RedisRelay::new(settings, fleet_keys()).unwrap())).await;
+    let (session, owner) = node.open("s").await;
+    node.relay.change(&session, &owner, &[SessionChange::State(SessionState::Closing)]).await.unwrap();
+    let health = node.relay.health().await.unwrap();
+    assert!(health.problems.is_empty(), "{health:?}");
+}
+
 /// A user without INFO and CONFIG: the relay works, says what is missing, and takes each connection for a new server.
 #[tokio::test]
 async fn a_user_with_few_permissions_is_enough() {
