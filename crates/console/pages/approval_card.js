@@ -70,7 +70,7 @@ export function over(matter) {
   const draft = { tab: "form", canEdit: false, value: how?.edited };
   return h("article", { class: "matter over", key: matter.id },
     h("header", { class: "matter-head" }, h("div", null, h("h2", { class: "call-heading" }, sentenceHeading(matter)),
-      h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : ", because there was no decision in time or the requester disconnected",
+      h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : matter.node_ended ? ", because the node at which the call waited has ended" : ", because there was no decision in time or the requester disconnected",
         how?.reason && `: ${how.reason}`))),
     columns(matter, partsOf(matter, draft, () => {}), draft, null));
 }

@@ -48,6 +48,9 @@ pub struct Approval {
     /// 1000, for one hour".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// True if it was withdrawn because the node of a fleet at which its call waited has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node_ended: bool,
     /// Additional options of the decision.
     pub offers: DecisionOptions,
     /// Content of the approval.
@@ -75,7 +78,7 @@ pub enum ApprovalState {
     Denied,
     /// The time limit passed without a decision.
     Expired,
-    /// The requester disconnected.
+    /// The requester disconnected, or the node at which its call waited has ended.
     Withdrawn,
 }
 

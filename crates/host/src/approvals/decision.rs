@@ -47,6 +47,17 @@ pub(crate) enum ApprovalOutcome {
     Denied { reason: Option<String>, by: String, basis: DecisionBasis },
 }
 
+impl From<DecisionRecord> for ApprovalOutcome {
+    fn from(DecisionRecord { by, basis, decision, .. }: DecisionRecord) -> Self {
+        match decision {
+            ApprovalDecision::Allow { edited, scope } => {
+                Self::Allowed { edited, by, basis, lasts: !scope.is_once() }
+            }
+            ApprovalDecision::Deny { reason, .. } => Self::Denied { reason, by, basis },
+        }
+    }
+}
+
 impl ApprovalDecision {
     /// Creates a decision that allows the action once.
     #[must_use]

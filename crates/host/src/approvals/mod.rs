@@ -4,11 +4,13 @@
 //! that asked decides; the first decision counts. No decision in time, or a requester that disconnects, means denied.
 
 mod approval;
+mod approval_nodes;
 mod call_content;
 mod decision;
 mod decision_records;
 mod grant;
 mod grants;
+mod held;
 mod like_calls;
 mod limits;
 mod local_links;
@@ -35,6 +37,7 @@ pub use approval::{
     DeclaredEffects, FormCard, GuardCard, GuardFinding, GuardSource, GuardValue, ResultCard,
     SamplingRequestCard, SamplingResultCard, UrlCard,
 };
+pub use approval_nodes::{ApprovalNodes, EndedNodes};
 pub use call_content::{CallContent, EDIT_NAMES};
 pub(crate) use decision::ApprovalOutcome;
 pub use decision::{ApprovalDecision, DecideError, DecisionRecord, MAX_REASON_BYTES};

@@ -19,7 +19,8 @@ use super::grant::ApprovalGrant;
 use super::queue::{ApprovalQueue, ApprovalQueueState};
 use super::queue_error::ApprovalQueueError;
 use super::queued_approval::{
-    BindingDigest, MAX_WAIT, PersistenceState, QueuedApproval, StoredEditCheck, program_share_key,
+    ApprovalHolding, BindingDigest, MAX_WAIT, PersistenceState, QueuedApproval, StoredEditCheck,
+    program_share_key,
 };
 use super::session::GrantSession;
 
@@ -51,21 +52,30 @@ impl ApprovalQueue {
     pub(super) async fn keep(&self, id: &str) -> Result<(), ApprovalQueueError> {
         let Some(approvals) = &self.0.approvals else { return Ok(()) };
         // The lock ends with the block, so that it is not held while the store writes.
-        let (text, until) = {
+        let (text, until, bond, holding) = {
             let state = self.state();
             let entry = state.entries.get(id).ok_or(ApprovalQueueError::Expired)?;
             if entry.keeping != PersistenceState::Writing {
                 return Ok(());
             }
-            (entry.written(), entry.approval.expires_at)
+            (entry.written(), entry.approval.expires_at, entry.bond, entry.holding)
         };
         let text = text.map_err(|error| store("pending approval cannot be serialized", &error))?;
-        let put = approvals.insert(id.to_owned(), text, until).await;
+        let put = match holding {
+            ApprovalHolding::Here => self.insert_held(approvals, (id.to_owned(), text), (until, bond)).await,
+            ApprovalHolding::None | ApprovalHolding::Elsewhere => {
+                approvals.insert(id.to_owned(), text, until).await
+            }
+        };
         put.map_err(|error| store("pending approval cannot be stored", &error))?;
         let mut state = self.state();
         state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?.keeping = PersistenceState::Yes;
         drop(state);
         self.notify_changed();
+        // A decision that was made before it was shown here is read again.
+        if let (ApprovalHolding::Here, Some(node)) = (holding, &self.0.node) {
+            node.sync.notify_one();
+        }
         Ok(())
     }
 
@@ -109,10 +119,15 @@ impl ApprovalQueue {
         }
     }
 
-    /// Removes an approval from the state before it is used. From then on it cannot be used again, whatever happens.
+    /// Removes an approval from the state before it is used, or marks it as used if this node holds it. From then on it
+    /// cannot be used again, whatever happens.
     pub(super) async fn take_persisted(&self, id: &str) -> Result<(), ApprovalQueueError> {
         let approvals = self.0.approvals.as_ref().ok_or(ApprovalQueueError::Expired)?;
-        let taken = approvals.take(id.to_owned(), Timestamp::now()).await;
+        let attempt = self.state().entries.get(id).and_then(|entry| entry.attempt.clone());
+        let taken = match attempt {
+            Some(attempt) => approvals.use_held(id.to_owned(), attempt, Timestamp::now()).await,
+            None => approvals.take(id.to_owned(), Timestamp::now()).await,
+        };
         let mut state = self.state();
         let entry = state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?;
         match taken {
@@ -120,7 +135,7 @@ impl ApprovalQueue {
                 entry.keeping = PersistenceState::No;
                 // Another process may have been quicker to decide.
                 if entry.is_open()
-                    && let Some(decided) = decided.as_deref().and_then(read)
+                    && let Some(decided) = decided.as_deref().and_then(read_decision)
                 {
                     entry.settle(decided);
                 }
@@ -165,6 +180,10 @@ impl ApprovalQueue {
                     state.entries.get_mut(&id).filter(|entry| entry.keeping == PersistenceState::Yes)
             {
                 entry.keeping = PersistenceState::No;
+                if look.withdrawn.contains(&id) {
+                    self.finish_withdrawn(&mut state, &id);
+                    continue;
+                }
                 let is_late = entry.deadline() <= now;
                 let how = if is_late { ApprovalState::Expired } else { ApprovalState::Withdrawn };
                 self.finish(&mut state, &id, how);
@@ -179,7 +198,7 @@ impl ApprovalQueue {
     }
 
     fn merge_persisted(&self, state: &mut ApprovalQueueState, kept: StoredApproval, now: Timestamp) {
-        let decided = kept.decided.as_deref().and_then(read);
+        let decided = kept.decided.as_deref().and_then(read_decision);
         if let Some(entry) = state.entries.get_mut(&kept.id) {
             if let Some(decided) =
                 decided.filter(|_| entry.is_open() && entry.keeping == PersistenceState::Yes)
@@ -199,7 +218,10 @@ impl ApprovalQueue {
             return;
         };
         state.count += 1;
-        let entry = written.entry(state.count, decided, now);
+        let mut entry = written.entry(state.count, decided, now);
+        if kept.holder.is_some() {
+            entry.hold_elsewhere();
+        }
         state.bytes = state.bytes.saturating_add(entry.size);
         state.entries.insert(kept.id, entry);
     }
@@ -279,6 +301,8 @@ impl ApprovalBody {
             target,
             check: None,
             keeping: PersistenceState::Yes,
+            holding: ApprovalHolding::None,
+            attempt: None,
             session: Some(GrantSession::Process(caller.map(Into::into))),
         };
         if let Some(decided) = decided {
@@ -302,7 +326,7 @@ fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
     now.checked_add(left).unwrap_or(now + MAX_WAIT)
 }
 
-fn read(decided: &str) -> Option<DecisionRecord> {
+pub(super) fn read_decision(decided: &str) -> Option<DecisionRecord> {
     let read = serde_json::from_str(decided);
     read.inspect_err(|error| tracing::warn!(%error, "stored decision cannot be read")).ok()
 }

@@ -14,11 +14,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::approval::{Approval, ApprovalState};
+use super::approval_nodes::ApprovalNodes;
 use super::decision::{ApprovalDecision, DecideError, DecisionRecord};
 use super::grant::{ApprovalGrant, GrantEffect};
 use super::grants::{GrantQuery, GrantTable};
+use super::held::{HoldingNode, follow_nodes, is_held_here};
 use super::limits::ApprovalLimits;
-use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck};
+use super::queued_approval::{
+    ApprovalHolding, BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck,
+};
 use super::state_sync::sync_with_state;
 use crate::deciders::DecisionAuthor;
 use crate::metrics::HostMetrics;
@@ -45,6 +49,8 @@ pub(super) struct ApprovalQueueInner {
     pub(super) kept: Option<GrantRecords>,
     /// Store of approvals whose requesters come back for them.
     pub(super) approvals: Option<ApprovalRecords>,
+    /// This process as a node of a fleet, if it is one.
+    pub(super) node: Option<HoldingNode>,
     /// Looks at edits of those that were asked before a restart.
     pub(super) checker: OnceLock<StoredEditCheck>,
     pub(super) changes: watch::Sender<u64>,
@@ -89,6 +95,20 @@ impl ApprovalQueue {
     /// # Errors
     /// If the state or its key cannot be read.
     pub async fn open(state: &StateStore) -> Result<Self, StoreError> {
+        Self::open_at(state, None).await
+    }
+
+    /// Opens an approval queue that the nodes of a fleet share. Approvals of calls that wait at a node are then stored,
+    /// too: each node shows and decides them. If the node ends, its pending approvals are withdrawn, and what was allowed
+    /// can be used once by the same call at any node.
+    ///
+    /// # Errors
+    /// If the state or its key cannot be read.
+    pub async fn open_shared(state: &StateStore, nodes: Arc<dyn ApprovalNodes>) -> Result<Self, StoreError> {
+        Self::open_at(state, Some(HoldingNode::new(nodes))).await
+    }
+
+    async fn open_at(state: &StateStore, node: Option<HoldingNode>) -> Result<Self, StoreError> {
         let (kept, approvals) = (state.grants(), state.approvals()?);
         let mut changes = kept.changes();
         // Before everything is read, so that what changes meanwhile is read again.
@@ -100,6 +120,7 @@ impl ApprovalQueue {
             store,
             kept: Some(kept),
             approvals: Some(approvals),
+            node,
             ..ApprovalQueueInner::default()
         };
         let queue = Self(Arc::new(inner));
@@ -107,6 +128,9 @@ impl ApprovalQueue {
         queue.reload_persisted().await?;
         // The task must not keep the queue alive.
         tokio::spawn(sync_with_state(Arc::downgrade(&queue.0), changes));
+        if queue.0.node.is_some() {
+            tokio::spawn(follow_nodes(Arc::downgrade(&queue.0)));
+        }
         Ok(queue)
     }
 
@@ -137,14 +161,14 @@ impl ApprovalQueue {
         open.into_iter().map(|entry| entry.approval.clone()).collect()
     }
 
-    /// Returns the pending approvals without those that are persisted for applications that come back, which another
-    /// process may have submitted.
+    /// Returns the pending approvals whose requesters wait at this process: without those that are persisted for
+    /// applications that come back, which another process may have submitted, and without those of other nodes.
     #[must_use]
     pub fn pending_unpersisted(&self) -> Vec<Approval> {
         // Collected in a block of its own, because `approvals` takes the lock as well.
         let kept: HashSet<String> = {
             let state = self.state();
-            let kept = state.entries.iter().filter(|(_, entry)| entry.keeping != PersistenceState::No);
+            let kept = state.entries.iter().filter(|(_, entry)| !is_held_here(entry));
             kept.map(|(id, _)| id.clone()).collect()
         };
         self.pending().into_iter().filter(|approval| !kept.contains(&approval.id)).collect()
@@ -296,7 +320,10 @@ impl ApprovalQueue {
     pub(crate) fn is_redeemable(&self, id: &str, bond: &BindingDigest) -> bool {
         let mut state = self.state();
         self.expire(&mut state);
-        state.entries.get(id).is_some_and(|entry| entry.is_shown() && entry.bond == *bond)
+        let is_usable = |entry: &QueuedApproval| {
+            entry.is_shown() && entry.bond == *bond && entry.holding != ApprovalHolding::Elsewhere
+        };
+        state.entries.get(id).is_some_and(is_usable)
     }
 
     /// Returns the matching grant with this effect, as decider for the audit log, and counts the use.
@@ -326,10 +353,7 @@ impl ApprovalQueue {
         let withdrawn: Vec<Approval> = {
             let mut state = self.state();
             self.expire(&mut state);
-            let held = state
-                .entries
-                .iter()
-                .filter(|(_, entry)| entry.keeping == PersistenceState::No && entry.is_open());
+            let held = state.entries.iter().filter(|(_, entry)| is_held_here(entry) && entry.is_open());
             // Collected first, because finishing an approval changes the map.
             let held: Vec<String> = held.map(|(id, _)| id.clone()).collect();
             held.iter().filter_map(|id| self.finish(&mut state, id, ApprovalState::Withdrawn)).collect()
@@ -375,13 +399,18 @@ impl ApprovalQueue {
         // What is being written may be there soon, and what is being taken is gone soon.
         if let PersistenceState::Yes | PersistenceState::Writing = entry.keeping {
             state.over.insert(id.to_owned());
+            // Other nodes show it until it is removed.
+            if let (ApprovalHolding::Here, Some(node)) = (entry.holding, &self.0.node) {
+                node.sync.notify_one();
+            }
         }
+        let is_elsewhere = entry.holding == ApprovalHolding::Elsewhere;
         let (mut approval, size) = (entry.approval, entry.size);
         state.bytes = state.bytes.saturating_sub(size);
         if !is_shown {
             return None;
         }
-        if let Some(metrics) = self.0.metrics.get() {
+        if let Some(metrics) = self.0.metrics.get().filter(|_| !is_elsewhere) {
             let end = approval.decided.as_ref().map_or_else(Timestamp::now, |decided| decided.at);
             // The wall clock may have been set back.
             metrics.note_approval(end.duration_since(approval.asked_at).try_into().unwrap_or_default());

@@ -41,6 +41,17 @@ pub(super) enum PersistenceState {
     Taking,
 }
 
+/// Node of a fleet at which the call of an approval waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ApprovalHolding {
+    /// The requester comes back for the decision, or there is no fleet.
+    None,
+    /// This node. The approval is stored, and its use is marked there.
+    Here,
+    /// Another node, or one that has ended.
+    Elsewhere,
+}
+
 /// An approval in the queue: pending, or decided and not yet used.
 pub(super) struct QueuedApproval {
     pub(super) approval: Approval,
@@ -61,6 +72,9 @@ pub(super) struct QueuedApproval {
     pub(super) target: String,
     pub(super) check: Option<EditCheck>,
     pub(super) keeping: PersistenceState,
+    pub(super) holding: ApprovalHolding,
+    /// Id of the one use of an approval that is held here. It stays the same when a use is repeated.
+    pub(super) attempt: Option<String>,
     /// The session that asks, where a permission for it is offered.
     pub(super) session: Option<GrantSession>,
 }
@@ -92,6 +106,11 @@ impl QueuedApproval {
         self.keeping != PersistenceState::Writing
     }
 
+    /// Returns true if only the node that holds the approval can check an edit of it.
+    fn is_checked_by_holder(&self) -> bool {
+        self.holding == ApprovalHolding::Elsewhere && !matches!(self.approval.card, ApprovalCard::Call(_))
+    }
+
     /// Checks that this decision can be made, and returns its lasting part, if any. `checker` validates an edit if the
     /// approval has no check.
     pub(super) fn validate_decision(
@@ -116,8 +135,12 @@ impl QueuedApproval {
                     Some(edited) => {
                         match (&self.check, checker) {
                             (Some(check), _) => check(edited),
-                            (None, Some(checker)) => checker(&self.approval, edited),
-                            (None, None) => Err("edits cannot be checked here".to_owned()),
+                            (None, Some(checker)) if !self.is_checked_by_holder() => {
+                                checker(&self.approval, edited)
+                            }
+                            // Its holder checks the edit.
+                            (None, _) if self.is_checked_by_holder() => Ok(()),
+                            (None, _) => Err("edits cannot be checked here".to_owned()),
                         }
                         .map_err(DecideError::Edit)?;
                     }
@@ -163,13 +186,7 @@ impl QueuedApproval {
     }
 
     pub(super) fn settled(&self) -> Option<ApprovalOutcome> {
-        let DecisionRecord { by, basis, decision, .. } = self.approval.decided.clone()?;
-        Some(match decision {
-            ApprovalDecision::Allow { edited, scope } => {
-                ApprovalOutcome::Allowed { edited, by, basis, lasts: !scope.is_once() }
-            }
-            ApprovalDecision::Deny { reason, .. } => ApprovalOutcome::Denied { reason, by, basis },
-        })
+        self.approval.decided.clone().map(ApprovalOutcome::from)
     }
 
     /// Returns the session that a grant of this approval is bound to, if any.

@@ -8,7 +8,7 @@ use super::decision::{ApprovalDecision, ApprovalOutcome, DecisionRecord};
 use super::grant::ApprovalGrant;
 use super::queue::ApprovalQueue;
 use super::queue_error::ApprovalQueueError;
-use super::queued_approval::{BindingDigest, PersistenceState, QueuedApproval};
+use super::queued_approval::{ApprovalHolding, BindingDigest, PersistenceState, QueuedApproval};
 
 /// Decision that an application reports for its person, and its author for the audit log.
 type ApplicationAnswer = (ApprovalDecision, &'static str);
@@ -16,7 +16,7 @@ type ApplicationAnswer = (ApprovalDecision, &'static str);
 impl ApprovalQueue {
     /// Redeems the decision about an approval. `answer` is the decision that the application reports for its person,
     /// which counts unless another decision came first. None while the approval is undecided. A persisted approval is removed
-    /// from the host's state before this returns.
+    /// from the host's state, or marked as used there, before this returns.
     pub(crate) async fn redeem(
         &self,
         id: &str,
@@ -26,7 +26,9 @@ impl ApprovalQueue {
         let is_persisted = {
             let mut state = self.state();
             self.expire(&mut state);
-            let entry = state.entries.get_mut(id).filter(|entry| entry.is_shown());
+            let is_usable =
+                |entry: &&mut QueuedApproval| entry.is_shown() && entry.holding != ApprovalHolding::Elsewhere;
+            let entry = state.entries.get_mut(id).filter(is_usable);
             let entry = entry.ok_or(ApprovalQueueError::Expired)?;
             let is_heeded = answer.as_ref().is_some_and(|answer| entry.accepts_answer(answer));
             match entry.keeping {
@@ -125,7 +127,10 @@ impl ApprovalQueue {
             // The lock is held, so nothing can be waited for.
             self.try_record(&approval);
         }
-        let settled = entry.settled();
+        let settled = match entry.holding {
+            ApprovalHolding::Here => entry.settled_by_holder(),
+            ApprovalHolding::None | ApprovalHolding::Elsewhere => entry.settled(),
+        };
         if settled.is_some() {
             let state_now = entry.approval.state;
             self.finish(&mut state, id, state_now);

@@ -16,10 +16,14 @@ pub(super) async fn sync_with_state(queue: Weak<ApprovalQueueInner>, mut changes
     let mut is_stale = false;
     let mut ticks = tokio::time::interval(USAGE_FLUSH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // Kept apart from the queue, so that waiting for it does not keep the queue alive. Without a fleet nobody wakes it.
+    let wake = queue.upgrade().and_then(|inner| inner.node.as_ref().map(|node| Arc::clone(&node.sync)));
+    let wake = wake.unwrap_or_default();
     loop {
         let changed = tokio::select! {
             changed = changes.changed() => changed.is_ok(),
             _ = ticks.tick() => false,
+            () = wake.notified() => true,
         };
         // Held for one turn only, so that the queue can end between two of them.
         let Some(inner) = queue.upgrade() else { return };

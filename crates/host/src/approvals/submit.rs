@@ -11,7 +11,8 @@ use super::limits::ApprovalLimitExceeded;
 use super::queue::{ApprovalQueue, ApprovalQueueState};
 use super::queue_error::ApprovalQueueError;
 use super::queued_approval::{
-    BindingDigest, EditCheck, MAX_WAIT, PersistenceState, QueuedApproval, generate_id, program_share_key,
+    ApprovalHolding, BindingDigest, EditCheck, MAX_WAIT, PersistenceState, QueuedApproval, generate_id,
+    program_share_key,
 };
 use super::session::GrantSession;
 use super::waiter::ApprovalWaiter;
@@ -43,7 +44,8 @@ pub(crate) struct NewApproval {
     /// The session that asks, where a permission for it is offered.
     pub(crate) session: Option<GrantSession>,
     /// True if the requester disconnects and comes back for the decision, perhaps after a restart.
-    /// [`ApprovalWaiter::persist`] must then be called; the approval is hidden until then.
+    /// [`ApprovalWaiter::persist`] must then be called; the approval is hidden until then. In a fleet, an approval whose
+    /// requester waits is hidden until it waits.
     pub(crate) returns: bool,
 }
 
@@ -70,11 +72,14 @@ impl ApprovalQueue {
             server,
             profile,
             endpoint_profile,
+            node_ended: false,
             session: session.as_ref().filter(|_| offers.session).map(GrantSession::describe),
             offers,
             card,
         };
         let size = serde_json::to_vec(&approval.card).map_or(0, |card| card.len());
+        let is_shared = !returns && self.holds_for_fleet();
+        let attempt = if is_shared { Some(generate_id()?) } else { None };
         {
             let mut state = self.state();
             // First, so that approvals whose time is over leave their room to new ones.
@@ -83,14 +88,18 @@ impl ApprovalQueue {
             state.bytes += size;
             state.count += 1;
             let number = state.count;
-            let keeping = if returns && self.0.approvals.is_some() {
-                PersistenceState::Writing
+            let (keeping, holding) = if returns && self.0.approvals.is_some() {
+                (PersistenceState::Writing, ApprovalHolding::None)
+            } else if is_shared {
+                (PersistenceState::Writing, ApprovalHolding::Here)
             } else {
-                PersistenceState::No
+                (PersistenceState::No, ApprovalHolding::None)
             };
             let entry = QueuedApproval {
                 size,
                 keeping,
+                holding,
+                attempt,
                 approval,
                 number,
                 until,

@@ -1,3 +1,5 @@
+#[cfg(target_os = "linux")]
+mod held;
 mod kept;
 
 use std::cell::Cell;

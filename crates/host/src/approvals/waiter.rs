@@ -6,7 +6,7 @@ use super::approval::ApprovalState;
 use super::decision::ApprovalOutcome;
 use super::queue::ApprovalQueue;
 use super::queue_error::ApprovalQueueError;
-use super::queued_approval::{BindingDigest, PersistenceState};
+use super::queued_approval::{ApprovalHolding, BindingDigest, PersistenceState};
 
 /// A pending approval whose requester waits. Dropping it withdraws the approval, unless it is persisted.
 pub(crate) struct ApprovalWaiter {
@@ -24,13 +24,15 @@ impl ApprovalWaiter {
 
     /// Detaches the approval from this waiter. It stays in the queue, and the asker can come back for it while the host
     /// runs.
+    #[cfg(test)]
     pub(crate) fn detach(mut self) -> String {
         self.detached = true;
         self.id.clone()
     }
 
-    /// Detaches the approval and persists it, if the approval queue has a state, so that it survives a restart. When
-    /// this returns, the approval is stored and shown.
+    /// Detaches the approval. It stays in the queue, and the asker can come back for it while the host runs. If its
+    /// requester returns and the approval queue has a state, it is persisted, so that it survives a restart; in a fleet
+    /// it is shared with the other nodes. When this returns, the approval is stored and shown.
     ///
     /// # Errors
     /// [`ApprovalQueueError::Store`] when it cannot be kept; then it is withdrawn.
@@ -42,6 +44,8 @@ impl ApprovalWaiter {
 
     /// Waits for the decision, and uses it up.
     pub(crate) async fn wait_settled(&self) -> Result<ApprovalOutcome, ApprovalQueueError> {
+        // In a fleet, so that all nodes show it. Otherwise nothing is written.
+        self.queue.keep(&self.id).await?;
         let mut changes = self.queue.subscribe();
         loop {
             // Before looking: a decision that comes in between wakes the wait below.
@@ -83,8 +87,12 @@ impl Drop for ApprovalWaiter {
         }
         let mut state = self.queue.state();
         // One that is kept is not theirs alone who wait here at the moment: their state is good for another try.
-        let keeping = state.entries.get(&self.id).map(|entry| entry.keeping);
-        if let Some(PersistenceState::No | PersistenceState::Writing) = keeping {
+        let is_own = state.entries.get(&self.id).is_some_and(|entry| match entry.keeping {
+            PersistenceState::No | PersistenceState::Writing => true,
+            PersistenceState::Yes => entry.holding == ApprovalHolding::Here,
+            PersistenceState::Taking => false,
+        });
+        if is_own {
             let withdrawn = self.queue.finish(&mut state, &self.id, ApprovalState::Withdrawn);
             drop(state);
             if let Some(approval) = withdrawn {

@@ -146,7 +146,11 @@ mod tests {
             "{\"k\":\"q7Zr2WmX9cVb4NtY6kLp/8sHf+3GjT5aRe1==\"}",
             "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG\n-----END PRIVATE KEY-----",
         ] {
-            assert_eq!(secrets.find_foreign(&app, "mail", text), ["vault".into()], "{text}");
+            assert_eq!(
+                secrets.find_foreign(&app, "mail", text),
+                [std::sync::Arc::<str>::from("vault")],
+                "{text}"
+            );
             assert!(secrets.find_foreign(&app, "vault", text).is_empty());
             assert!(secrets.find_foreign(&peer("other"), "mail", text).is_empty());
         }

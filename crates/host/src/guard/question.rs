@@ -80,6 +80,10 @@ impl PolicyEnforcer {
     ) -> ControlFlow<Outcome, (String, SettledApproval)> {
         let ApprovalQuestion { approval, form, at_console, why } = question;
         let AskingWay { by_form, console, returns } = way;
+        // In a fleet: what was allowed at a node that has ended is used by the same call.
+        if let Some((id, outcome)) = self.queue.redeem_orphaned(&approval.bond).await {
+            return ControlFlow::Continue((id, Ok(outcome)));
+        }
         let waiting = match self.queue.submit(NewApproval { returns, is_weak: by_form, ..approval }) {
             Ok(waiting) => waiting,
             Err(refused) => return refuse(passage, going, refused).await,
@@ -99,11 +103,7 @@ impl PolicyEnforcer {
             return ControlFlow::Continue((waiting.id().to_owned(), settled));
         };
         // Kept before the question goes out: its answer may come after a restart.
-        let id = match returns {
-            true => waiting.persist().await,
-            false => Ok(waiting.detach()),
-        };
-        let id = match id {
+        let id = match waiting.persist().await {
             Ok(id) => id,
             Err(refused) => return refuse(passage, going, refused).await,
         };

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use aws_lc_rs::hmac;
+use jiff::{SignedDuration, Timestamp};
 
 use super::store::StatePart;
 use crate::error::StoreError;
@@ -27,15 +28,60 @@ pub(super) const POSTGRES: &[&str] = &["
     CREATE INDEX matters_until ON matters (until);
 "];
 
+/// Columns of approvals that a node of a fleet holds. They are a part of their own, which an older program leaves alone:
+/// with a further step of `matters` it would refuse to start beside a newer one. Never change a step; add one.
+pub(super) const HELD_SQLITE: &[&str] = &["
+    ALTER TABLE matters ADD COLUMN holder TEXT;
+    ALTER TABLE matters ADD COLUMN bond BLOB;
+    ALTER TABLE matters ADD COLUMN orphaned BOOLEAN NOT NULL DEFAULT FALSE;
+    ALTER TABLE matters ADD COLUMN used_by TEXT;
+    CREATE INDEX matters_holder ON matters (holder) WHERE holder IS NOT NULL;
+    CREATE INDEX matters_bond ON matters (bond) WHERE orphaned;
+"];
+
+/// The same in PostgreSQL. Never change a step; add one.
+#[cfg(feature = "postgres")]
+pub(super) const HELD_POSTGRES: &[&str] = &["
+    ALTER TABLE matters ADD COLUMN holder text, ADD COLUMN bond bytea,
+        ADD COLUMN orphaned boolean NOT NULL DEFAULT FALSE, ADD COLUMN used_by text;
+    CREATE INDEX matters_holder ON matters (holder) WHERE holder IS NOT NULL;
+    CREATE INDEX matters_bond ON matters (bond) WHERE orphaned;
+"];
+
+/// Time for which a held approval stays stored after its end: a repeated use finds its own mark, and other nodes see why
+/// it ended.
+const ENDED_RETENTION: SignedDuration = SignedDuration::from_secs(60);
+
 /// Approvals, each a text that the host interprets, and a second text once it is decided. Both are sealed, because they
 /// contain the calls and their arguments. A copy of the file reveals nothing without the key. Rows written without the
 /// key count neither as approvals nor as decisions.
 ///
 /// Several processes may share them. Only one of them can decide an approval, and only one can take the decision.
+///
+/// # Held approvals
+/// In a fleet, the node at which a call waits is the holder of its approval:
+///
+/// ```text
+/// open -decide-> decided -use_held-> used              by the holder
+/// open -withdraw_held-> withdrawn                      the holder has ended
+/// decided -withdraw_held-> orphaned -use_orphaned-> used   by the same call, at any node
+/// ```
+///
+/// Each use stores an attempt id. A repetition with the same id, after an answer that was lost, finds its own mark and
+/// gets the decision again.
+///
+/// # Older programs
+/// Nodes of the version before work with the same table. They do not know the columns of held approvals, so they take a
+/// held approval for one whose requester comes back. They show and decide it, which is right. They never take it, because
+/// no requester has its id. What is used or withdrawn must be over for them, too: each of these transitions sets `until`
+/// to the present. They may remove such a row at once, so that the mark of a use is gone early; then a repeated use is
+/// refused.
 #[derive(Clone)]
 pub struct ApprovalRecords {
     state: StatePart,
     seal: Arc<SealCipher>,
+    /// Key of stored bonds. A bond is a digest of a call, from which its arguments could be guessed.
+    bonds: Arc<hmac::Key>,
 }
 
 /// A stored approval.
@@ -48,6 +94,26 @@ pub struct StoredApproval {
     pub matter: Option<String>,
     /// Decision, if there is one. A decision that cannot be opened does not count.
     pub decided: Option<String>,
+    /// Id of the node at which the call waits. `None` if the requester comes back for the decision.
+    pub holder: Option<String>,
+}
+
+/// A held approval, for [`ApprovalRecords::insert_held`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ApprovalHolder {
+    /// Id of the node at which the call waits.
+    pub node: String,
+    /// Digest of the call. A call with the same digest can use the decision if the node ends.
+    pub bond: [u8; 32],
+}
+
+impl ApprovalHolder {
+    /// Creates the holder of an approval.
+    #[must_use]
+    pub const fn new(node: String, bond: [u8; 32]) -> Self {
+        Self { node, bond }
+    }
 }
 
 /// Changes of the stored approvals since the last query.
@@ -58,12 +124,15 @@ pub struct ApprovalChanges {
     pub news: Vec<StoredApproval>,
     /// Ids of known approvals that no longer exist: taken, removed or expired.
     pub gone: Vec<String>,
+    /// Those of them that were withdrawn, because the node that held them has ended.
+    pub withdrawn: Vec<String>,
 }
 
 impl ApprovalRecords {
     pub(super) fn new(state: StatePart) -> Result<Self, StoreError> {
         let seal = Arc::new(SealCipher::new(&*state.secret("matters")?));
-        Ok(Self { state, seal })
+        let bonds = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &*state.secret("bonds of matters")?));
+        Ok(Self { state, seal, bonds })
     }
 
     /// Stores a pending approval until it expires.
@@ -77,6 +146,25 @@ impl ApprovalRecords {
             .write(move |change| {
                 change.execute(insert, sql_values![id, until.as_microsecond(), matter]).map(drop)
             })
+            .await
+    }
+
+    /// Stores a pending approval that a node holds, until it expires.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the id is already in use.
+    pub async fn insert_held(
+        &self,
+        id: String,
+        matter: String,
+        until: Timestamp,
+        holder: ApprovalHolder,
+    ) -> Result<(), StoreError> {
+        let matter = self.seal.seal(matter.as_bytes(), &seal_context("matter", &id));
+        let (bond, node, until) = (self.keyed(&holder.bond), holder.node, until.as_microsecond());
+        let insert = "INSERT INTO matters (id, until, matter, holder, bond) VALUES (?1, ?2, ?3, ?4, ?5)";
+        self.state
+            .write(move |change| change.execute(insert, sql_values![id, until, matter, node, bond]).map(drop))
             .await
     }
 
@@ -96,8 +184,11 @@ impl ApprovalRecords {
                 let mut known = known.clone();
                 let mut look = ApprovalChanges::default();
                 // The text of known approvals is not read again, because it may be large.
-                let all = "SELECT id, decided IS NOT NULL FROM matters WHERE until > ?1 ORDER BY rowid";
-                let one = "SELECT matter, decided FROM matters WHERE id = ?1";
+                // A used row has ended by the clock of the node that used it, which may be ahead of this one.
+                let all = "SELECT id, decided IS NOT NULL FROM matters WHERE until > ?1 AND used_by IS NULL
+                               AND (decided IS NOT NULL OR NOT orphaned) ORDER BY rowid";
+                let one = "SELECT matter, decided, holder FROM matters WHERE id = ?1";
+                let withdrawn = "SELECT id FROM matters WHERE id = ?1 AND orphaned AND decided IS NULL";
                 for row in view.query(all, sql_values![now.as_microsecond()])? {
                     let (id, is_decided): (String, bool) = (row.get(0)?, row.get(1)?);
                     if known.remove(&id).is_some_and(|was_decided| was_decided || !is_decided) {
@@ -105,12 +196,16 @@ impl ApprovalRecords {
                     }
                     let row = view.query_first(one, sql_values![id])?.ok_or(SqlError::Missing)?;
                     let (matter, decided): (Vec<u8>, Option<Vec<u8>>) = (row.get(0)?, row.get(1)?);
+                    let holder = row.get(2)?;
                     let matter = opened(&seal, &matter, &seal_context("matter", &id));
                     let decided =
                         decided.and_then(|decided| opened(&seal, &decided, &seal_context("decided", &id)));
-                    look.news.push(StoredApproval { id, matter, decided });
+                    look.news.push(StoredApproval { id, matter, decided, holder });
                 }
                 look.gone = known.into_keys().collect();
+                for id in &look.gone {
+                    look.withdrawn.extend(view.query_value::<String>(withdrawn, sql_values![id])?);
+                }
                 Ok(look)
             })
             .await
@@ -130,15 +225,16 @@ impl ApprovalRecords {
     ) -> Result<bool, StoreError> {
         let decided = self.seal.seal(decided.as_bytes(), &seal_context("decided", &id));
         let update =
-            "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3";
+            "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3
+                          AND used_by IS NULL AND NOT orphaned";
         let (now, until) = (now.as_microsecond(), until.as_microsecond());
         self.state
             .write(move |change| Ok(change.execute(update, sql_values![id, decided, now, until])? > 0))
             .await
     }
 
-    /// Removes an approval that has not expired at `now`, and returns its decision; `None` if there is no such
-    /// approval. Only one of several callers gets it. Once this returns it, no other caller gets it, even after a power
+    /// Removes an approval that no node holds and that has not expired at `now`, and returns its decision; `None` if there
+    /// is no such approval. Only one of several callers gets it. Once this returns it, no other caller gets it, even after a power
     /// failure.
     ///
     /// # Errors
@@ -148,28 +244,137 @@ impl ApprovalRecords {
         self.state
             .write(move |change| {
                 // One statement finds and deletes the row, so that only one of several processes gets it.
-                let delete = "DELETE FROM matters WHERE id = ?1 AND until > ?2 RETURNING decided";
+                let delete =
+                    "DELETE FROM matters WHERE id = ?1 AND until > ?2 AND holder IS NULL RETURNING decided";
                 let taken: Option<Option<Vec<u8>>> = change.query_value(delete, sql_values![id, now])?;
                 Ok(taken.map(|decided| opened(&seal, &decided?, &seal_context("decided", &id))))
             })
             .await
     }
 
-    /// Removes these approvals, and all that have expired at `now`.
+    /// Uses an approval that this node holds and that has not expired at `now`, and returns its decision; `None` if it
+    /// was used by another attempt, or withdrawn. A repetition with the same attempt id has the same result.
+    ///
+    /// # Errors
+    /// If the use cannot be written. Whether it was made is then not known; a repetition finds out.
+    pub async fn use_held(
+        &self,
+        id: String,
+        attempt: String,
+        now: Timestamp,
+    ) -> Result<Option<Option<String>>, StoreError> {
+        let (now, seal) = (now.as_microsecond(), Arc::clone(&self.seal));
+        // One statement, so that neither a withdrawal nor another use comes in between.
+        let update = "UPDATE matters SET used_by = ?2, until = ?3 WHERE id = ?1 AND NOT orphaned
+                          AND ((used_by IS NULL AND until > ?3) OR used_by = ?2) RETURNING decided";
+        self.state
+            .write(move |change| {
+                let used: Option<Option<Vec<u8>>> =
+                    change.query_value(update, sql_values![id, attempt, now])?;
+                Ok(used.map(|decided| opened(&seal, &decided?, &seal_context("decided", &id))))
+            })
+            .await
+    }
+
+    /// Uses the oldest decided approval of a call with this bond whose holder has ended, and returns its id and its
+    /// decision. Only one of several callers gets it. A repetition with the same attempt id has the same result.
+    ///
+    /// # Errors
+    /// If the use cannot be written. Whether it was made is then not known; a repetition finds out.
+    pub async fn use_orphaned(
+        &self,
+        bond: [u8; 32],
+        attempt: String,
+        now: Timestamp,
+    ) -> Result<Option<(String, Option<String>)>, StoreError> {
+        let (now, seal, bond) = (now.as_microsecond(), Arc::clone(&self.seal), self.keyed(&bond));
+        // The condition is repeated outside, where it holds for the row as it is when it is written.
+        let update = "UPDATE matters SET used_by = ?2, until = ?3 WHERE id = (
+                          SELECT id FROM matters WHERE bond = ?1 AND orphaned AND decided IS NOT NULL
+                              AND ((used_by IS NULL AND until > ?3) OR used_by = ?2)
+                          ORDER BY used_by IS NULL, rowid LIMIT 1
+                      ) AND (used_by IS NULL OR used_by = ?2) RETURNING id, decided";
+        self.state
+            .write(move |change| {
+                let Some(row) = change.query_first(update, sql_values![bond, attempt, now])? else {
+                    return Ok(None);
+                };
+                let (id, decided): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
+                let decided = opened(&seal, &decided, &seal_context("decided", &id));
+                Ok(Some((id, decided)))
+            })
+            .await
+    }
+
+    /// Returns the ids of the nodes that hold approvals at `now`.
+    ///
+    /// # Errors
+    /// If the state cannot be read.
+    pub async fn holders(&self, now: Timestamp) -> Result<Vec<String>, StoreError> {
+        let select = "SELECT DISTINCT holder FROM matters
+                          WHERE holder IS NOT NULL AND NOT orphaned AND used_by IS NULL AND until > ?1";
+        self.state
+            .read(move |view| {
+                let rows = view.query(select, sql_values![now.as_microsecond()])?;
+                rows.iter().map(|row| row.get(0)).collect()
+            })
+            .await
+    }
+
+    /// Withdraws the undecided approvals of a node that has ended, and returns their ids. Its decided ones are orphaned:
+    /// from then on the node cannot use them, and a call with the same bond can ([`ApprovalRecords::use_orphaned`]).
+    ///
+    /// # Errors
+    /// If the withdrawal cannot be written.
+    pub async fn withdraw_held(&self, node: String, now: Timestamp) -> Result<Vec<String>, StoreError> {
+        let now = now.as_microsecond();
+        let decided = "UPDATE matters SET orphaned = TRUE
+                           WHERE holder = ?1 AND NOT orphaned AND used_by IS NULL AND decided IS NOT NULL";
+        let open = "UPDATE matters SET orphaned = TRUE, until = ?2
+                        WHERE holder = ?1 AND NOT orphaned AND decided IS NULL AND until > ?2 RETURNING id";
+        self.state
+            .write(move |change| {
+                // Those that are open now first: one that is decided in between is then found by the second statement.
+                let rows = change.query(open, sql_values![node, now])?;
+                change.execute(decided, sql_values![node])?;
+                rows.iter().map(|row| row.get(0)).collect()
+            })
+            .await
+    }
+
+    /// Gives the approvals that a node holds to another id of the same node. Those that were withdrawn stay so.
+    ///
+    /// # Errors
+    /// If the change cannot be written.
+    pub async fn rehold(&self, old: String, new: String) -> Result<u64, StoreError> {
+        let update = "UPDATE matters SET holder = ?2 WHERE holder = ?1 AND NOT orphaned AND used_by IS NULL";
+        self.state.write(move |change| change.execute(update, sql_values![old, new])).await
+    }
+
+    /// Removes these approvals, and all that have expired at `now`. Orphaned approvals stay until they expire, and held
+    /// ones for a minute after that.
     ///
     /// # Errors
     /// If the removal cannot be written.
     pub async fn remove(&self, ids: Vec<String>, now: Timestamp) -> Result<(), StoreError> {
+        let ended = now.checked_sub(ENDED_RETENTION).unwrap_or(Timestamp::MIN).as_microsecond();
+        let now = now.as_microsecond();
         self.state
             .write(move |change| {
-                let expired = "DELETE FROM matters WHERE until <= ?1";
-                change.execute(expired, sql_values![now.as_microsecond()])?;
+                let expired = "DELETE FROM matters WHERE until <= ?1 AND (holder IS NULL OR until <= ?2)";
+                change.execute(expired, sql_values![now, ended])?;
+                let remove = "DELETE FROM matters WHERE id = ?1 AND NOT orphaned AND used_by IS NULL";
                 for id in &ids {
-                    change.execute("DELETE FROM matters WHERE id = ?1", sql_values![id])?;
+                    change.execute(remove, sql_values![id])?;
                 }
                 Ok(())
             })
             .await
+    }
+
+    /// Computes the stored form of a bond.
+    fn keyed(&self, bond: &[u8; 32]) -> Vec<u8> {
+        hmac::sign(&self.bonds, bond).as_ref().to_vec()
     }
 }
 
@@ -215,6 +420,7 @@ mod tests {
             id: id.to_owned(),
             matter: Some(matter.to_owned()),
             decided: decided.map(str::to_owned),
+            holder: None,
         }
     }
 
@@ -306,7 +512,11 @@ mod tests {
             )
             .unwrap();
         forger
-            .execute("INSERT INTO matters SELECT 'c', until, matter, x'00' FROM matters WHERE id = 'a'", ())
+            .execute(
+                "INSERT INTO matters (id, until, matter, decided)
+                     SELECT 'c', until, matter, x'00' FROM matters WHERE id = 'a'",
+                (),
+            )
             .unwrap();
         let found = all(&matters).await;
         assert_eq!(

@@ -27,11 +27,12 @@ use crate::key;
 pub use store::StateStore;
 use store::{StateDatabase, StateKey};
 
-/// All parts in SQLite. Their order does not matter.
+/// All parts in SQLite. A part comes after those whose tables it changes.
 const SQLITE_PARTS: &[SqlitePart] = &[
     ("budgets", budgets::SQLITE),
     ("grants", grants::SQLITE),
     ("matters", approvals::SQLITE),
+    ("held matters", approvals::HELD_SQLITE),
     ("pins", pins::SQLITE),
     ("tasks", tasks::SQLITE),
 ];
@@ -43,6 +44,7 @@ const POSTGRES_PARTS: &[PostgresPart] = &[
     ("grants", grants::POSTGRES),
     (shared_key::PART, shared_key::POSTGRES),
     ("matters", approvals::POSTGRES),
+    ("held matters", approvals::HELD_POSTGRES),
     ("pins", pins::POSTGRES),
     ("tasks", tasks::POSTGRES),
 ];

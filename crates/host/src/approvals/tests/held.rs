@@ -1,0 +1,252 @@
+//! Approvals that the nodes of a fleet hold, in one PostgreSQL database.
+
+use std::collections::HashSet;
+
+use hospes_fleet_testkit::eventually;
+use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_store::PostgresSettings;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+type Settled = Result<ApprovalOutcome, ApprovalQueueError>;
+
+/// A node that believes what the test says.
+struct TestNode {
+    id: Mutex<String>,
+    ended: Arc<Mutex<HashSet<String>>>,
+}
+
+impl ApprovalNodes for TestNode {
+    fn node(&self) -> Option<String> {
+        Some(self.id.lock().clone())
+    }
+
+    fn ended(&self, mut nodes: Vec<String>) -> EndedNodes<'_> {
+        nodes.retain(|node| self.ended.lock().contains(node));
+        Box::pin(async move { Ok(nodes) })
+    }
+}
+
+struct Fleet {
+    server: PostgresServer,
+    ended: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Fleet {
+    fn start() -> Self {
+        Self { server: PostgresServer::start(PostgresOptions::default()), ended: Arc::default() }
+    }
+
+    async fn state(&self) -> StateStore {
+        let settings = PostgresSettings::new(self.server.url().into());
+        StateStore::connect(settings, [7; 32].into()).await.unwrap()
+    }
+
+    async fn node(&self, id: &str) -> (ApprovalQueue, Arc<TestNode>) {
+        let node = Arc::new(TestNode { id: Mutex::new(id.to_owned()), ended: Arc::clone(&self.ended) });
+        let nodes: Arc<dyn ApprovalNodes> = node.clone();
+        (ApprovalQueue::open_shared(&self.state().await, nodes).await.unwrap(), node)
+    }
+
+    fn end(&self, id: &str) {
+        self.ended.lock().insert(id.to_owned());
+    }
+
+    fn rows(&self) -> String {
+        self.server.query("SELECT count(*) FROM matters WHERE used_by IS NULL")
+    }
+}
+
+/// Begins a call that waits at this node.
+fn hold(queue: &ApprovalQueue, bond: u8) -> (String, JoinHandle<Settled>) {
+    hold_as(queue, asking(bond, 1))
+}
+
+fn hold_as(queue: &ApprovalQueue, asking: NewApproval) -> (String, JoinHandle<Settled>) {
+    let waiting = queue.submit(asking).unwrap();
+    (waiting.id().to_owned(), tokio::spawn(async move { waiting.wait_settled().await }))
+}
+
+async fn seen(queue: &ApprovalQueue, id: &str, state: ApprovalState) -> Approval {
+    let mut changes = queue.subscribe();
+    let found = async {
+        loop {
+            changes.mark_unchanged();
+            if let Some(approval) = queue.get(id).filter(|approval| approval.state == state) {
+                return approval;
+            }
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), found).await.expect("seen")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_at_one_node_is_decided_at_another() {
+    let fleet = Fleet::start();
+    let ((one, _), (other, _)) = (fleet.node("one").await, fleet.node("other").await);
+    let (id, waiting) = hold(&one, 1);
+    let shown = seen(&other, &id, ApprovalState::Open).await;
+    assert_eq!(shown.card, card(r#"{"path":"/srv/a"}"#));
+    assert!(!shown.offers.session && shown.offers.always, "a session is known to its node only");
+    assert!(other.pending_unpersisted().is_empty() && one.pending_unpersisted().len() == 1);
+    // Nobody but the call that waits can use it.
+    assert!(!other.is_redeemable(&id, &[1; 32]));
+    assert_eq!(other.redeem(&id, &[1; 32], None).await, Err(ApprovalQueueError::Expired));
+    let session = ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Session };
+    assert!(matches!(other.decide(&id, session, CONSOLE).await, Err(DecideError::NotOffered(_))));
+    let decided = std::time::Instant::now();
+    other.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(allowed(CONSOLE)));
+    // The bar is a second. A busy machine gets more, which is still less than the interval of anything else.
+    assert!(decided.elapsed() < Duration::from_secs(5), "{:?}", decided.elapsed());
+    // It is over for all.
+    eventually("the use is seen", async || (other.0.state.lock().entries.is_empty()).then_some(())).await;
+    assert_eq!(other.get(&id).unwrap().state, ApprovalState::Allowed);
+    assert_eq!(other.decide(&id, ApprovalDecision::deny(), CONSOLE).await, Err(DecideError::Over));
+    assert_eq!(other.redeem_orphaned(&[1; 32]).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_decisions_at_several_nodes_one_counts() {
+    let fleet = Fleet::start();
+    let ((one, _), (other, _)) = (fleet.node("one").await, fleet.node("other").await);
+    for round in 0..10 {
+        let (id, waiting) = hold(&one, 1);
+        seen(&other, &id, ApprovalState::Open).await;
+        let (first, second) = tokio::join!(
+            one.decide(&id, ApprovalDecision::allow(), "one"),
+            other.decide(&id, ApprovalDecision::allow(), "other")
+        );
+        assert!(first.is_ok() != second.is_ok(), "{round}: {first:?} {second:?}");
+        let by = if first.is_ok() { "one" } else { "other" };
+        assert_eq!(waiting.await.unwrap(), Ok(allowed(by)), "{round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_goes_away_takes_its_approval_with_it() {
+    let fleet = Fleet::start();
+    let ((one, _), (other, _)) = (fleet.node("one").await, fleet.node("other").await);
+    let (id, waiting) = hold(&one, 1);
+    seen(&other, &id, ApprovalState::Open).await;
+    waiting.abort();
+    let ended = seen(&other, &id, ApprovalState::Withdrawn).await;
+    assert!(!ended.node_ended, "its requester went away");
+    // It goes away at any point of its beginning.
+    for polls in 0..20 {
+        let (_, waiting) = hold(&one, 1);
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        waiting.abort();
+    }
+    eventually("nothing is left", async || (fleet.rows().trim() == "0").then_some(())).await;
+    eventually("nothing is shown", async || other.pending().is_empty().then_some(())).await;
+    // What still waits when the host ends is withdrawn.
+    let (id, _waiting) = hold(&one, 1);
+    seen(&other, &id, ApprovalState::Open).await;
+    one.shut_down().await;
+    seen(&other, &id, ApprovalState::Withdrawn).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_held_that_has_ended_is_withdrawn_and_what_was_allowed_used_once_by_the_same_call() {
+    let fleet = Fleet::start();
+    let ((one, _), (other, _), (third, _)) =
+        (fleet.node("one").await, fleet.node("other").await, fleet.node("third").await);
+    let (open, waiting) = hold(&one, 1);
+    // Allowed, and the node is gone before the call can use it.
+    let held = one.submit(asking(2, 1)).unwrap();
+    let allowed_id = held.persist().await.unwrap();
+    let denied_id = one.submit(asking(3, 1)).unwrap().persist().await.unwrap();
+    for id in [&open, &allowed_id, &denied_id] {
+        seen(&other, id, ApprovalState::Open).await;
+    }
+    other.decide(&allowed_id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    other.decide(&denied_id, ApprovalDecision::deny(), CONSOLE).await.unwrap();
+    seen(&third, &allowed_id, ApprovalState::Allowed).await;
+    seen(&third, &denied_id, ApprovalState::Denied).await;
+    assert_eq!(other.redeem_orphaned(&[2; 32]).await, None, "its node lives");
+    fleet.end("one");
+    for queue in [&other, &third] {
+        assert!(seen(queue, &open, ApprovalState::Withdrawn).await.node_ended);
+    }
+    assert_eq!(other.redeem_orphaned(&[1; 32]).await, None, "it was not decided");
+    assert_eq!(other.redeem_orphaned(&[3; 32]).await, None, "what was denied is asked again");
+    let both = [&other, &third, &other, &third];
+    let used = futures::future::join_all(both.map(|queue| queue.redeem_orphaned(&[2; 32]))).await;
+    let used: Vec<_> = used.into_iter().flatten().collect();
+    assert_eq!(used, [(allowed_id.clone(), allowed(CONSOLE))], "once");
+    // The former holder lives and comes too late.
+    assert_eq!(waiting.await.unwrap(), Err(ApprovalQueueError::Expired));
+    assert_eq!(one.redeem(&allowed_id, &[2; 32], None).await, Err(ApprovalQueueError::Expired));
+}
+
+/// The lease has ended, but the process lives: what it holds is either its own under a new id, or lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_a_new_id_goes_on_with_what_it_holds() {
+    let fleet = Fleet::start();
+    let ((one, node), (other, _)) = (fleet.node("one").await, fleet.node("other").await);
+    let (id, waiting) = hold(&one, 1);
+    seen(&other, &id, ApprovalState::Open).await;
+    *node.id.lock() = "one again".to_owned();
+    eventually("the approval is held under the new id", async || {
+        let holder = fleet.server.query("SELECT holder FROM matters WHERE used_by IS NULL");
+        (holder.trim() == "one again").then_some(())
+    })
+    .await;
+    fleet.end("one");
+    other.withdraw_ended().await.unwrap();
+    other.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(allowed(CONSOLE)));
+}
+
+/// Another node can check edits of calls only. The rest is checked where the call waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_is_made_elsewhere_is_checked_where_the_call_waits() {
+    let fleet = Fleet::start();
+    let ((one, _), (other, _)) = (fleet.node("one").await, fleet.node("other").await);
+    let edited = |text: &str| ApprovalDecision::Allow {
+        edited: Some(json!({ "text": text }).into()),
+        scope: ApprovalScope::Once,
+    };
+    let review = || {
+        let card = json!({
+            "kind": "result", "what": "tool", "name": "read", "arguments": {}, "result": {}, "because": "a rule",
+        });
+        let card: ApprovalCard = serde_json::from_str(&card.to_string()).unwrap();
+        NewApproval { card, ..asking(1, 1) }
+    };
+    let (id, waiting) = hold_as(&one, review());
+    seen(&other, &id, ApprovalState::Open).await;
+    other.decide(&id, edited("bad"), CONSOLE).await.unwrap();
+    let settled = waiting.await.unwrap();
+    let Ok(ApprovalOutcome::Denied { reason: Some(reason), .. }) = settled else { panic!("{settled:?}") };
+    assert!(reason.contains("bad is not good"), "{reason}");
+    let (id, waiting) = hold_as(&one, review());
+    seen(&other, &id, ApprovalState::Open).await;
+    other.decide(&id, edited("fine"), CONSOLE).await.unwrap();
+    assert!(matches!(waiting.await.unwrap(), Ok(ApprovalOutcome::Allowed { edited: Some(_), .. })));
+    // That of a call is checked at once.
+    let (id, _waiting) = hold(&one, 1);
+    seen(&other, &id, ApprovalState::Open).await;
+    let refused = other.decide(&id, edited("fine"), CONSOLE).await;
+    assert!(matches!(refused, Err(DecideError::Edit(_))), "{refused:?}");
+}
+
+/// Without a fleet nothing is written for a call that waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_fleet_what_is_held_is_not_stored() {
+    let fleet = Fleet::start();
+    let queue = ApprovalQueue::open(&fleet.state().await).await.unwrap();
+    let (id, waiting) = hold(&queue, 1);
+    seen(&queue, &id, ApprovalState::Open).await;
+    assert_eq!(fleet.rows().trim(), "0");
+    queue.decide(&id, ApprovalDecision::allow(), CONSOLE).await.unwrap();
+    assert_eq!(waiting.await.unwrap(), Ok(allowed(CONSOLE)));
+    let written = fleet.server.query("SELECT coalesce(sum(count), 0) FROM part_changes");
+    assert_eq!(written.trim(), "0", "no change was made");
+}
