@@ -27,7 +27,10 @@ impl Fleet {
     async fn on_both() -> [Self; 2] {
         let server = PostgresServer::start(PostgresOptions::default());
         let connect = async || {
-            let settings = PostgresSettings::new(server.url().into());
+            let mut settings = PostgresSettings::new(server.url().into());
+            // Several servers start at the same time, perhaps on a busy machine.
+            (settings.connect_timeout, settings.retry_timeout) =
+                (Duration::from_secs(20), Duration::from_secs(60));
             StateStore::connect(settings, Zeroizing::new([7; 32])).await.unwrap().approvals().unwrap()
         };
         let nodes = [connect().await, connect().await];

@@ -40,7 +40,10 @@ impl Fleet {
     }
 
     async fn state(&self) -> StateStore {
-        let settings = PostgresSettings::new(self.server.url().into());
+        let mut settings = PostgresSettings::new(self.server.url().into());
+        // Several servers start at the same time, perhaps on a busy machine.
+        (settings.connect_timeout, settings.retry_timeout) =
+            (Duration::from_secs(20), Duration::from_secs(60));
         StateStore::connect(settings, [7; 32].into()).await.unwrap()
     }
 
