@@ -71,7 +71,10 @@ pub(crate) async fn build_enforcer(
         guard = guard.with_audit(audit);
     }
     if let Some(state) = state {
-        let queue = ApprovalQueue::open(state).await;
+        let queue = match fleet.and_then(|fleet| fleet.member.as_ref()) {
+            Some(member) => ApprovalQueue::open_shared(state, member.approval_nodes()).await,
+            None => ApprovalQueue::open(state).await,
+        };
         guard = guard.with_approvals(
             queue.map_err(|error| CliError::usage("cannot read lasting decisions").with_cause(&error))?,
         );

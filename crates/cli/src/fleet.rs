@@ -1,5 +1,6 @@
 //! State that the nodes of a fleet share, and the node that `hospes up` is.
 
+mod approval_nodes;
 mod flows;
 mod node;
 

@@ -114,6 +114,28 @@ impl Membership {
         }
     }
 
+    /// Returns those of these nodes that have certainly ended. One whose process goes on under a new id has not.
+    ///
+    /// # Errors
+    /// [`RelayError`].
+    pub async fn ended(&self, mut nodes: Vec<NodeId>) -> Result<Vec<NodeId>, RelayError> {
+        nodes.retain(|node| !self.is_own(*node));
+        if nodes.is_empty() {
+            return Ok(nodes);
+        }
+        let known = self.0.relay.nodes().await?;
+        // After the list: leases may have been lost with a former engine.
+        if self.0.relay.health().await?.recovering.is_some() {
+            return Ok(Vec::new());
+        }
+        let lives = |node: &NodeId| {
+            let living = known.iter().filter(|known| known.alive).map(|known| &known.record);
+            living.into_iter().any(|record| record.id == *node || record.former_ids.contains(node))
+        };
+        nodes.retain(|node| !lives(node));
+        Ok(nodes)
+    }
+
     /// Tells the other nodes that this one takes no new sessions.
     ///
     /// # Errors

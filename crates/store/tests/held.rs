@@ -31,7 +31,7 @@ impl Fleet {
             // Several servers start at the same time, perhaps on a busy machine.
             (settings.connect_timeout, settings.retry_timeout) =
                 (Duration::from_secs(20), Duration::from_secs(60));
-            StateStore::connect(settings, Zeroizing::new([7; 32])).await.unwrap().approvals().unwrap()
+            StateStore::connect(settings, vec![Zeroizing::new([7; 32])]).await.unwrap().approvals().unwrap()
         };
         let nodes = [connect().await, connect().await];
         let folder = || tempfile::tempdir().unwrap();

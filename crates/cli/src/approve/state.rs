@@ -560,6 +560,9 @@ pub(crate) fn ending(approval: &Approval) -> String {
     let name = title(approval).0;
     match (approval.state, &approval.decided) {
         (ApprovalState::Expired, _) => format!("{name}: expired without a decision, so denied"),
+        (ApprovalState::Withdrawn, _) if approval.node_ended => {
+            format!("{name}: withdrawn, because the node at which the call waited has ended")
+        }
         (ApprovalState::Withdrawn, _) => format!("{name}: withdrawn by the requester"),
         (ApprovalState::Allowed, Some(decided)) => format!("{name}: allowed by {}", decided.by),
         (ApprovalState::Denied, Some(decided)) => format!("{name}: denied by {}", decided.by),

@@ -11,12 +11,14 @@ use hospes_fleet::Relay;
 use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
 use hospes_host::SharedFlowLabels;
+use hospes_host::approvals::ApprovalNodes;
 use hospes_host::config::HostConfig;
 use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodeListener, NodePeers, NodeServer,
 };
 use parking_lot::Mutex;
 
+use super::approval_nodes::LeasedNodes;
 use super::flows::RelayFlows;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
@@ -91,6 +93,11 @@ impl FleetMember {
     /// Returns the address at which other nodes reach this one.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns the nodes for the approval queue.
+    pub(crate) fn approval_nodes(&self) -> Arc<dyn ApprovalNodes> {
+        Arc::new(LeasedNodes(self.membership.clone()))
     }
 
     /// Returns the data flows of all nodes.

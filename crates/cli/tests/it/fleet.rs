@@ -12,7 +12,7 @@ use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use serde_json::{Value, json};
 
-use crate::support::{House, LIMIT, Running, eventually};
+use crate::support::{House, LIMIT, Running, eventually, text};
 
 const SECRET: &str = "a secret of all nodes, of 32 or more";
 
@@ -67,12 +67,22 @@ impl FleetEngines {
     }
 
     fn node(&self) -> FleetNode {
-        let house = House::new();
+        self.node_in(House::new(), &["--console", "off", "--preset", "off"])
+    }
+
+    /// A node at which each call is asked about, and a person can decide.
+    fn deciding_node(&self) -> FleetNode {
+        let house = House::new().with_token();
+        let rules = text(&house.write("rules.toml", "[[rule]]\ndecide = 'ask'\n"));
+        self.node_in(house, &["--console", "127.0.0.1:0", "--policy", &rules, "--pins", "off"])
+    }
+
+    fn node_in(&self, house: House, options: &[&str]) -> FleetNode {
         let config = self.config(&house, SECRET);
         // Free again when the listener is dropped.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let args = ["--listen", &address, "--console", "off", "--preset", "off", "--config", &config];
-        let host = Running::start(house.command(&[&["up"][..], &args].concat()));
+        let args = ["up", "--listen", &address, "--config", &config];
+        let host = Running::start(house.command(&[&args[..], options].concat()));
         host.said(|line| line.contains("event=ready"));
         let node = FleetNode { house, endpoint: NodeEndpoint { address }, host };
         eventually("the node has its lease", || node.page("/readyz/sessions") == 200);
@@ -136,11 +146,11 @@ impl NodeEndpoint {
 
     /// Calls a tool as clients of 2026-07-28 do.
     fn call_without_session(&self, tool: &str) -> NodeResponse {
-        self.send_round(tool, json!({}))
+        self.send_round(tool, &json!({}))
     }
 
     /// Sends a round of such a call; `round` has the members of its params besides the tool.
-    fn send_round(&self, tool: &str, round: Value) -> NodeResponse {
+    fn send_round(&self, tool: &str, round: &Value) -> NodeResponse {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
@@ -267,17 +277,62 @@ fn the_answer_to_a_question_reaches_the_call_that_asked() {
         json!({ "requestState": result["requestState"], "inputResponses": { question: answer } })
     };
     let first = round(&one);
-    other.send_round("one__ask", first).says("the answer has come");
+    other.send_round("one__ask", &first).says("the answer has come");
     assert_eq!(other.house.read("one.log").matches("tools/call").count(), 0);
     // If the node has ended, the call is not made again.
     let second = round(&one);
     one.host.child.kill().unwrap();
     one.host.wait();
     eventually("the answer is refused", || {
-        let refused = other.send_round("one__ask", second.clone());
+        let refused = other.send_round("one__ask", &second);
         assert!(!refused.body.contains("the answer has come"), "{}", refused.body);
         refused.body.contains("error")
     });
+    assert_eq!(other.house.read("one.log").matches("tools/call").count(), 0);
+}
+
+/// A call waits at one node, and a person decides at another.
+///
+/// covers: HOST-02
+#[test]
+fn a_waiting_call_is_decided_at_any_node() {
+    let engines = FleetEngines::start();
+    let (mut one, other) = (engines.deciding_node(), engines.deciding_node());
+    let session = one.initialize();
+    let listed = |node: &FleetNode| node.house.run(&["approve", "--json", "--list"]).stdout;
+    let waiting = |node: &FleetNode| {
+        let mut list = String::new();
+        eventually("the approval is listed", || {
+            list = listed(node);
+            !list.is_empty()
+        });
+        let first: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        first["id"].as_str().unwrap().to_owned()
+    };
+    let begin = || {
+        let (node, session) = (one.endpoint.clone(), session.clone());
+        std::thread::spawn(move || node.call(&session, "one__quick"))
+    };
+    let call = begin();
+    let id = waiting(&other);
+    let allowed = other.house.run(&["approve", "--allow", &id]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    call.join().unwrap().says("one was called");
+    for node in [&one, &other] {
+        eventually("nothing waits any more", || listed(node).is_empty());
+    }
+    let again = other.house.run(&["approve", "--allow", &id]);
+    assert_ne!(again.code, Some(0), "it was used: {again:?}");
+    // A node that ends takes its questions with it.
+    let (node, session) = (one.endpoint.clone(), session.clone());
+    let lost = std::thread::spawn(move || {
+        let call = std::panic::catch_unwind(|| node.call(&session, "one__quick"));
+        assert!(call.is_err(), "its connection breaks");
+    });
+    waiting(&other);
+    one.host.child.kill().unwrap();
+    lost.join().unwrap();
+    eventually("the approval is withdrawn", || listed(&other).is_empty());
     assert_eq!(other.house.read("one.log").matches("tools/call").count(), 0);
 }
 

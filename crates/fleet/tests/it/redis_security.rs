@@ -226,7 +226,10 @@ async fn the_documented_rules_of_a_user_are_enough() {
     let server = RedisServer::start(RedisOptions::default().with("maxmemory-policy", "noeviction"));
     let rules: Vec<&str> = rules.split(' ').collect();
     let () = server.command(&[&["ACL", "SETUSER", "node", "on", ">secret"], rules.as_slice()].concat());
-    let settings = redis_settings(&format!("redis://node:secret@127.0.0.1:{}", server.port()), "h:");
+    let mut settings = redis_settings(&format!("redis://node:secret@127.0.0.1:{}", server.port()), "h:");
+    settings.relay.lease = Duration::from_secs(1);
+    settings.relay.max_replica_lag = Duration::ZERO;
+    settings.relay.recovery_window = Duration::from_secs(2);
     let node = TestNode::join(Arc::new(RedisRelay::new(settings, fleet_keys()).unwrap())).await;
     let (session, owner) = node.open("s").await;
     node.relay.change(&session, &owner, &[SessionChange::State(SessionState::Closing)]).await.unwrap();

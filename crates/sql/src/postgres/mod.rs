@@ -384,7 +384,8 @@ async fn poll(pool: Pool, interval: Duration, changes: Arc<watch::Sender<u64>>) 
             match tokio::time::timeout(interval.saturating_mul(8), client.query_one(sum, &[])).await {
                 Ok(Ok(row)) => {
                     let now: Option<i64> = row.try_get(0).ok();
-                    if known.is_some() && known != now {
+                    // The first answer counts, too: it may have come after a change that nobody has read.
+                    if known != now {
                         changes.send_modify(|count| *count += 1);
                     }
                     known = now;

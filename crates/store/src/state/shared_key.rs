@@ -36,7 +36,7 @@ pub(super) async fn shared_key(
     let sealed_new = first.seal(&*made, CONTEXT);
     let (all, insert) = (Arc::clone(&ciphers), sealed_new);
     let sealed: Vec<u8> = engine
-        .write(ChangeScope::Part(PART), move |change| {
+        .write(ChangeScope::Named("key of the state".to_owned()), move |change| {
             let stored = change.query_first("SELECT sealed FROM state_key WHERE id = 1", sql_values![])?;
             let Some(row) = stored else {
                 let text = "INSERT INTO state_key (id, sealed) VALUES (1, ?1)";

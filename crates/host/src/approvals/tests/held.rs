@@ -44,7 +44,7 @@ impl Fleet {
         // Several servers start at the same time, perhaps on a busy machine.
         (settings.connect_timeout, settings.retry_timeout) =
             (Duration::from_secs(20), Duration::from_secs(60));
-        StateStore::connect(settings, [7; 32].into()).await.unwrap()
+        StateStore::connect(settings, vec![[7; 32].into()]).await.unwrap()
     }
 
     async fn node(&self, id: &str) -> (ApprovalQueue, Arc<TestNode>) {
