@@ -1,0 +1,172 @@
+//! A fleet: Redis, PostgreSQL, nodes and a load balancer, all on loopback and below one folder.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use hospes_fleet_testkit::net_proxy::{AcceptMode, LinkDirection, LinkRules, NetProxy};
+use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use crate::balancer::LoadBalancer;
+use crate::child::ChildProcess;
+use crate::node::{FleetNode, NodeFleetSettings, NodeSettings};
+
+/// Time for the first start of all nodes, which create the tables of the database.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Secret of the fleet of a test.
+const SECRET: &str = "a secret of this test alone, and long enough";
+
+/// What a fleet is made of.
+#[derive(Debug)]
+pub(crate) struct ClusterOptions {
+    /// Program of a node.
+    pub(crate) program: PathBuf,
+    /// Folder for everything.
+    pub(crate) folder: PathBuf,
+    /// Tables `[servers.NAME]` of the nodes' configuration.
+    pub(crate) servers: String,
+    /// Number of nodes.
+    pub(crate) nodes: usize,
+    /// False: one node without `[fleet]`, to try the harness.
+    pub(crate) is_fleet: bool,
+}
+
+/// Fleet that ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<FleetNode>,
+    pub(crate) balancer: LoadBalancer,
+    pub(crate) redis: Option<RedisServer>,
+    /// Ways of each node to Redis.
+    redis_links: Vec<NetProxy>,
+    /// Ways of the other nodes to each node.
+    node_links: Vec<NetProxy>,
+    // Ended after the nodes that use it.
+    _postgres: Option<PostgresServer>,
+}
+
+impl Cluster {
+    /// Starts everything and waits until each node is ready.
+    pub(crate) async fn start(options: &ClusterOptions) -> Result<Self> {
+        fs::create_dir_all(&options.folder)
+            .with_context(|| format!("creating {}", options.folder.display()))?;
+        let folder = fs::canonicalize(&options.folder)?;
+        let (redis, postgres) = if options.is_fleet {
+            let redis = RedisServer::start(RedisOptions::default());
+            let postgres = PostgresServer::start(PostgresOptions::default().with("fsync", "off"));
+            (Some(redis), Some(postgres))
+        } else {
+            (None, None)
+        };
+        let (mut nodes, mut redis_links, mut node_links) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 1..=options.nodes {
+            let mut fleet = None;
+            if let (Some(redis), Some(postgres)) = (&redis, &postgres) {
+                let redis_link = NetProxy::to_port(redis.port()).await;
+                let node_port = free_port()?;
+                let node_link = NetProxy::to_port(node_port).await;
+                fleet = Some(NodeFleetSettings {
+                    secret: SECRET.to_owned(),
+                    postgres: postgres.url(),
+                    redis: format!("redis://127.0.0.1:{}", redis_link.port()),
+                    node_listen: format!("127.0.0.1:{node_port}"),
+                    node_address: node_link.address().to_string(),
+                });
+                redis_links.push(redis_link);
+                node_links.push(node_link);
+            }
+            let settings = NodeSettings {
+                program: options.program.clone(),
+                folder: folder.join(format!("node{number}")),
+                port: free_port()?,
+                servers: options.servers.clone(),
+                fleet,
+            };
+            nodes.push(FleetNode::start(settings)?);
+        }
+        for (index, node) in nodes.iter_mut().enumerate() {
+            node.wait_until_ready(START_LIMIT).await.with_context(|| format!("node {}", index + 1))?;
+        }
+        let ports: Vec<u16> = nodes.iter().map(FleetNode::port).collect();
+        let balancer = LoadBalancer::start(&folder, &ports).await?;
+        Ok(Self { nodes, balancer, redis, redis_links, node_links, _postgres: postgres })
+    }
+
+    /// Drops all bytes between a node and Redis, without a word to either.
+    pub(crate) fn cut_redis(&self, node: usize) {
+        cut(&self.redis_links[node]);
+    }
+
+    /// Ends [`Cluster::cut_redis`].
+    pub(crate) fn heal_redis(&self, node: usize) {
+        heal(&self.redis_links[node]);
+    }
+
+    /// Drops all bytes between the nodes.
+    pub(crate) fn cut_nodes(&self) {
+        self.node_links.iter().for_each(cut);
+    }
+
+    /// Ends [`Cluster::cut_nodes`].
+    pub(crate) fn heal_nodes(&self) {
+        self.node_links.iter().for_each(heal);
+    }
+}
+
+fn cut(link: &NetProxy) {
+    link.set_accept(AcceptMode::Silence);
+    link.set(LinkDirection::ToServer, LinkRules::silent());
+    link.set(LinkDirection::ToClient, LinkRules::silent());
+}
+
+fn heal(link: &NetProxy) {
+    link.heal();
+    // Connections that have lost bytes cannot go on; those of a real network would be reset by their first packet.
+    link.reset_connections();
+}
+
+/// Returns a port that was free a moment ago.
+pub(crate) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("finding a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Servers of which each call leaves a line in a file.
+#[derive(Debug)]
+pub(crate) struct EffectServers {
+    /// Tables for the configuration of a node.
+    pub(crate) tables: String,
+    /// The server of an older revision: one process for all nodes, which goes on with a call when a node is killed.
+    _legacy: ChildProcess,
+}
+
+impl EffectServers {
+    /// Starts the server that nodes reach over HTTP. The other one is started by each node.
+    pub(crate) async fn start(folder: &Path, effects: &Path) -> Result<Self> {
+        let (program, port) = (std::env::current_exe()?, free_port()?);
+        let effects = effects.to_string_lossy();
+        let arguments = ["serve", "2025-11-25", &effects, &port.to_string()].map(str::to_owned);
+        let mut legacy = ChildProcess::start(&program, &arguments, &[], &folder.join("legacy.log"))?;
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            legacy.check_alive()?;
+            ensure!(start.elapsed() < START_LIMIT, "the server does not listen:\n{}", legacy.tail());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The strings of JSON are strings of TOML. Each session has a connection of its own to the older server.
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let tables = format!(
+            "[servers.legacy]\nurl = {}\nmax_connections = 1024\n[servers.modern]\ncommand = {}\nargs = {}\n",
+            json!(url),
+            json!(program.to_string_lossy()),
+            json!(["serve", "2026-07-28", effects])
+        );
+        Ok(Self { tables, _legacy: legacy })
+    }
+}

@@ -1,0 +1,101 @@
+//! A fleet of real processes behind a load balancer, its clients and its faults, for `cargo xtask fleet`.
+//!
+//! ```text
+//! hospes-fleet-acceptance serve REVISION EFFECTS [PORT]      the server under test, over stdio or HTTP
+//! hospes-fleet-acceptance up FOLDER SERVERS.toml             a fleet until its standard input closes; prints its URL
+//! hospes-fleet-acceptance check PART FOLDER CLIENTS SECONDS INTERVAL [assert]
+//!                                                            claims as lines of JSON
+//! ```
+//!
+//! `HOSPES_PROGRAM` names the program of a node; with `HOSPES_FLEET_NODES=0` there is one node without `[fleet]`, to try
+//! the clients.
+
+mod balancer;
+mod call;
+mod child;
+mod claim;
+mod cluster;
+mod cuts;
+mod http;
+mod journal;
+mod legacy_client;
+mod modern_client;
+mod node;
+mod owners;
+mod scenario;
+mod upstream;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use hospes::transport::shutdown_signal;
+
+use crate::cluster::{Cluster, ClusterOptions};
+use crate::scenario::RunSize;
+
+// Engines and nodes end with the thread that starts them, and `block_on` stays on the main thread.
+#[tokio::main]
+async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hospes-fleet-acceptance: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(words: &[&str]) -> Result<()> {
+    match words {
+        ["serve", revision, effects, port @ ..] => {
+            let revision = revision.parse().with_context(|| format!("{revision} is no revision"))?;
+            let port = port.first().map(|port| port.parse()).transpose()?;
+            upstream::serve(revision, Path::new(effects), port).await
+        }
+        ["up", folder, servers] => {
+            let mut options = options(folder)?;
+            options.servers =
+                std::fs::read_to_string(servers).with_context(|| format!("reading {servers}"))?;
+            let end = shutdown_signal()?;
+            let cluster = Cluster::start(&options).await?;
+            eprintln!("listening on http://127.0.0.1:{}/mcp", cluster.balancer.port());
+            end.await;
+            Ok(())
+        }
+        ["check", part, folder, clients, length, interval, bar @ ..] => {
+            let size = run_size([clients, length, interval], !bar.is_empty())?;
+            let claims = match *part {
+                "F2" => scenario::kill_owners(options(folder)?, size).await?,
+                "F4" => cuts::cut_links(options(folder)?, size).await?,
+                _ => bail!("no part is called {part}; there are F2 and F4"),
+            };
+            claims.iter().try_for_each(claim::FleetClaim::print)
+        }
+        _ => bail!(
+            "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER SERVERS` or
+                `check F2|F4 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
+        ),
+    }
+}
+
+fn options(folder: &str) -> Result<ClusterOptions> {
+    let program = std::env::var_os("HOSPES_PROGRAM").context("HOSPES_PROGRAM is not set")?;
+    let nodes = std::env::var("HOSPES_FLEET_NODES").map_or(Ok(3), |count| count.parse::<usize>())?;
+    Ok(ClusterOptions {
+        program: PathBuf::from(program),
+        folder: PathBuf::from(folder),
+        servers: String::new(),
+        nodes: nodes.max(1),
+        is_fleet: nodes > 0,
+    })
+}
+
+fn run_size(numbers: [&str; 3], is_long: bool) -> Result<RunSize> {
+    let [clients, length, interval] = numbers;
+    let seconds = |text: &str| anyhow::Ok(Duration::from_secs(text.parse()?));
+    Ok(RunSize { clients: clients.parse()?, length: seconds(length)?, interval: seconds(interval)?, is_long })
+}
