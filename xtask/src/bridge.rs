@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -64,34 +64,9 @@ pub(crate) fn part() -> PartOutcome {
 
 fn examine(cells: &mut BTreeMap<(usize, usize), RevisionPair>, failures: &mut Vec<String>) -> Result<()> {
     let folder = paths::tools()?.join("bridge");
-    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    let bridge = paths::program("hospes-bridge")?;
-    let mut servers = Vec::new();
-    let mut entries = Map::new();
-    for revision in REVISIONS {
-        let short = revision.replace('-', "");
-        let name = format!("r{short}stdio");
-        entries.insert(name.clone(), json!({ "command": bridge, "args": ["serve", revision, name] }));
-        let name = format!("r{short}http");
-        let mut command = Command::new(&bridge);
-        command.args(["serve", revision, &name, "127.0.0.1:0"]);
-        let server = BackgroundServer::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
-        entries.insert(name, json!({ "type": "http", "url": server.url }));
-        servers.push(server);
-        if revision == OLDEST {
-            let name = format!("r{short}sse");
-            let mut command = Command::new(&bridge);
-            command.args(["serve", revision, &name, "127.0.0.1:0"]);
-            let server = BackgroundServer::start(command, "bridge server sse", START_LIMIT)?;
-            entries.insert(name, json!({ "type": "sse", "url": sse(&server.url) }));
-            servers.push(server);
-        }
-    }
-    let names: Vec<String> = entries.keys().cloned().collect();
-    let config = folder.join("mcp.json");
-    fs::write(&config, json!({ "mcpServers": entries }).to_string())?;
-    let config = config.to_string_lossy().into_owned();
+    let servers = RevisionServers::start(&folder)?;
     let hospes = paths::program("hospes")?;
+    let config = servers.config.to_string_lossy().into_owned();
     let mut command = Command::new(&hospes);
     command.args([
         "up",
@@ -115,23 +90,92 @@ fn examine(cells: &mut BTreeMap<(usize, usize), RevisionPair>, failures: &mut Ve
             fronts.push(("HTTP+SSE", sse(&gateway.url)));
         }
         for (front, target) in &fronts {
-            let mut command = Command::new(&bridge);
-            command.args(["use", revision, &names.join(","), target]);
-            let label = format!("bridge {revision} {front}");
-            let done = process::run(isolate_command(command, &folder), &label, APPLICATION_TIMEOUT)?;
-            if done.code != Some(0) {
-                failures.push(format!("{revision} over {front}: {}\n{}", done.ending(), done.tail()));
-            }
-            for line in done.stdout.lines() {
-                let said: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
-                count(&said, application, &format!("{revision} over {front}"), cells, failures)?;
-            }
+            servers.apply(application, front, target, cells, failures)?;
         }
     }
     gateway.stop()?;
     let expected = REVISIONS.len() * REVISIONS.len();
     ensure!(cells.len() == expected, "{} of {expected} pairs were tried", cells.len());
     Ok(())
+}
+
+/// Runs the applications of the revisions with sessions against a fleet at `url`, whose servers these are. Returns the
+/// number of behaviours, and those that do not hold.
+pub(crate) fn apply_legacy_rows(servers: &RevisionServers, url: &str) -> Result<(usize, Vec<String>)> {
+    let (mut cells, mut failures) = (BTreeMap::new(), Vec::new());
+    for (application, revision) in REVISIONS.iter().enumerate().take(REVISIONS.len() - 1) {
+        servers.apply(application, "HTTP", url, &mut cells, &mut failures)?;
+        if *revision == OLDEST {
+            servers.apply(application, "HTTP+SSE", &sse(url), &mut cells, &mut failures)?;
+        }
+    }
+    Ok((cells.values().map(|cell| cell.tried).sum(), failures))
+}
+
+/// Servers of each revision over each of its transports, and the configuration file that names them.
+pub(crate) struct RevisionServers {
+    pub(crate) config: PathBuf,
+    folder: PathBuf,
+    names: String,
+    /// Those that listen; the others are started by the gateway.
+    _listening: Vec<BackgroundServer>,
+}
+
+impl RevisionServers {
+    /// Starts the servers that listen, and writes the file to a folder.
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        let bridge = paths::program("hospes-bridge")?;
+        let mut servers = Vec::new();
+        let mut entries = Map::new();
+        for revision in REVISIONS {
+            let short = revision.replace('-', "");
+            let name = format!("r{short}stdio");
+            entries.insert(name.clone(), json!({ "command": bridge, "args": ["serve", revision, name] }));
+            let name = format!("r{short}http");
+            let mut command = Command::new(&bridge);
+            command.args(["serve", revision, &name, "127.0.0.1:0"]);
+            let server = BackgroundServer::start(command, &format!("bridge server {revision}"), START_LIMIT)?;
+            entries.insert(name, json!({ "type": "http", "url": server.url }));
+            servers.push(server);
+            if revision == OLDEST {
+                let name = format!("r{short}sse");
+                let mut command = Command::new(&bridge);
+                command.args(["serve", revision, &name, "127.0.0.1:0"]);
+                let server = BackgroundServer::start(command, "bridge server sse", START_LIMIT)?;
+                entries.insert(name, json!({ "type": "sse", "url": sse(&server.url) }));
+                servers.push(server);
+            }
+        }
+        let names = entries.keys().cloned().collect::<Vec<_>>().join(",");
+        let config = folder.join("mcp.json");
+        fs::write(&config, json!({ "mcpServers": entries }).to_string())?;
+        Ok(Self { config, folder: folder.to_owned(), names, _listening: servers })
+    }
+
+    /// Runs the application of a revision against a gateway, with each server.
+    fn apply(
+        &self,
+        application: usize,
+        front: &str,
+        target: &str,
+        cells: &mut BTreeMap<(usize, usize), RevisionPair>,
+        failures: &mut Vec<String>,
+    ) -> Result<()> {
+        let revision = REVISIONS[application];
+        let mut command = Command::new(paths::program("hospes-bridge")?);
+        command.args(["use", revision, &self.names, target]);
+        let label = format!("bridge {revision} {front}");
+        let done = process::run(isolate_command(command, &self.folder), &label, APPLICATION_TIMEOUT)?;
+        if done.code != Some(0) {
+            failures.push(format!("{revision} over {front}: {}\n{}", done.ending(), done.tail()));
+        }
+        for line in done.stdout.lines() {
+            let said: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+            count(&said, application, &format!("{revision} over {front}"), cells, failures)?;
+        }
+        Ok(())
+    }
 }
 
 fn count(

@@ -116,6 +116,16 @@ pub(crate) fn server_part() -> PartOutcome {
     server(&ConformancePlan::default())
 }
 
+/// Both suites against a server that runs already, without a table. Returns the number of scenarios, and those that failed.
+pub(crate) fn server_at(url: &str) -> Result<(usize, Vec<String>)> {
+    let node = NodeTools::ready()?;
+    let sets = RequirementSets::read()?;
+    let plan = ConformancePlan { url: Some(url.to_owned()), ..ConformancePlan::default() };
+    let results = examine_server(&plan, &ConformanceSuite { node: &node, sets: &sets })?;
+    let count = results.values().map(BTreeMap::len).sum();
+    Ok((count, failures_of(&results)))
+}
+
 /// The client's half; the program is built.
 pub(crate) fn client_part() -> PartOutcome {
     client(&ConformancePlan::default())
@@ -132,43 +142,42 @@ pub(crate) fn authorization_part() -> PartOutcome {
 type RevisionVerdicts = BTreeMap<String, BTreeMap<String, ScenarioVerdict>>;
 
 fn server(plan: &ConformancePlan) -> PartOutcome {
-    examine(ConformanceSide::Server.name(), |suite| {
-        let ours = if plan.url.is_none() { Some(serve_everything()?) } else { None };
-        let url = plan
-            .url
-            .as_deref()
-            .or_else(|| ours.as_ref().map(|server| server.url.as_str()))
-            .unwrap_or_default();
-        let mut results = RevisionVerdicts::new();
-        for revision in revisions(plan, suite.sets, ConformanceSide::Server)? {
-            let verdicts = if plan.scenarios.is_empty() {
-                suite.agrees(ConformanceSide::Server, &revision)?;
-                suite.server_set(url, &revision)?
-            } else {
-                each(&plan.scenarios, |scenario| suite.server_scenario(url, &revision, scenario))?
-            };
-            results.insert(revision, verdicts);
+    examine(ConformanceSide::Server.name(), |suite| examine_server(plan, suite))
+}
+
+fn examine_server(plan: &ConformancePlan, suite: &ConformanceSuite<'_>) -> Result<RevisionVerdicts> {
+    let ours = if plan.url.is_none() { Some(serve_everything()?) } else { None };
+    let url =
+        plan.url.as_deref().or_else(|| ours.as_ref().map(|server| server.url.as_str())).unwrap_or_default();
+    let mut results = RevisionVerdicts::new();
+    for revision in revisions(plan, suite.sets, ConformanceSide::Server)? {
+        let verdicts = if plan.scenarios.is_empty() {
+            suite.agrees(ConformanceSide::Server, &revision)?;
+            suite.server_set(url, &revision)?
+        } else {
+            each(&plan.scenarios, |scenario| suite.server_scenario(url, &revision, scenario))?
+        };
+        results.insert(revision, verdicts);
+    }
+    if plan.is_whole() {
+        for (revision, scenarios) in suite.sets.unscored(ConformanceSide::Server) {
+            let verdicts = each(scenarios, |scenario| suite.server_scenario(url, revision, scenario))?;
+            results.insert(format!("{revision} unscored"), verdicts);
         }
-        if plan.is_whole() {
-            for (revision, scenarios) in suite.sets.unscored(ConformanceSide::Server) {
-                let verdicts = each(scenarios, |scenario| suite.server_scenario(url, revision, scenario))?;
-                results.insert(format!("{revision} unscored"), verdicts);
-            }
-            for (revision, count) in &suite.sets.server_all {
-                results.insert(format!("{revision} all"), suite.server_all(url, Some(revision), *count)?);
-            }
-            let verdicts = suite.server_all(url, None, suite.sets.previous.server)?;
-            results.insert(PREVIOUS_SUITE.to_owned(), verdicts);
+        for (revision, count) in &suite.sets.server_all {
+            results.insert(format!("{revision} all"), suite.server_all(url, Some(revision), *count)?);
         }
-        if let Some(server) = ours {
-            let said = server.said();
-            if let Err(trouble) = server.stop() {
-                let verdict = ScenarioVerdict::trouble(format!("{trouble:#}; it said:\n{said}"));
-                results.entry("(at the end)".to_owned()).or_default().insert("shutdown".to_owned(), verdict);
-            }
+        let verdicts = suite.server_all(url, None, suite.sets.previous.server)?;
+        results.insert(PREVIOUS_SUITE.to_owned(), verdicts);
+    }
+    if let Some(server) = ours {
+        let said = server.said();
+        if let Err(trouble) = server.stop() {
+            let verdict = ScenarioVerdict::trouble(format!("{trouble:#}; it said:\n{said}"));
+            results.entry("(at the end)".to_owned()).or_default().insert("shutdown".to_owned(), verdict);
         }
-        Ok(results)
-    })
+    }
+    Ok(results)
 }
 
 fn serve_everything() -> Result<BackgroundServer> {
@@ -247,15 +256,12 @@ fn examine(side: &str, work: impl FnOnce(&ConformanceSuite<'_>) -> Result<Revisi
 /// Prints one table for all revisions, the troubles under it, and sums up.
 fn summary(side: &str, results: &RevisionVerdicts) -> PartOutcome {
     let mut rows = vec![["set", "scenario", "checks", "result"].map(str::to_owned)];
-    let mut troubles = Vec::new();
+    let troubles = failures_of(results);
     let mut sums = Vec::new();
     for (revision, verdicts) in results {
         for (scenario, verdict) in verdicts {
             let result = if verdict.is_good() { "ok" } else { "FAILED" };
             rows.push([revision.clone(), scenario.clone(), verdict.passed.to_string(), result.to_owned()]);
-            troubles.extend(
-                verdict.troubles.iter().map(|trouble| format!("{revision} {scenario}: {}", short(trouble))),
-            );
         }
         let good = verdicts.values().filter(|verdict| verdict.is_good()).count();
         sums.push(format!("{revision} {good}/{}", verdicts.len()));
@@ -269,6 +275,18 @@ fn summary(side: &str, results: &RevisionVerdicts) -> PartOutcome {
     }
     let sum = format!("{side}: {}", sums.join(", "));
     if troubles.is_empty() { PartOutcome::Passed(sum) } else { PartOutcome::Failed(sum) }
+}
+
+/// Returns the troubles of all scenarios, shortened.
+fn failures_of(results: &RevisionVerdicts) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (revision, verdicts) in results {
+        for (scenario, verdict) in verdicts {
+            let troubles = verdict.troubles.iter();
+            failures.extend(troubles.map(|trouble| format!("{revision} {scenario}: {}", short(trouble))));
+        }
+    }
+    failures
 }
 
 /// Some checks quote whole messages.

@@ -11,6 +11,7 @@ mod crates;
 mod deploy;
 mod destinations;
 mod docs;
+mod fleet;
 mod guard_bench;
 mod installs;
 mod models;
@@ -59,6 +60,8 @@ enum Chore {
     Destinations(BuildOptions),
     /// Our pages in Chromium, sign-in through npm oidc-provider, the system's keyring.
     Browser(browser::BrowserOptions),
+    /// A fleet of three nodes behind HAProxy, with Redis and PostgreSQL: suites, killed nodes and cut links.
+    Fleet(fleet::FleetOptions),
     /// `hospes-models` at servers of others: every wire format, and a small model.
     Models,
     /// Our programs beside their peers; writes the table of docs/performance.md.
@@ -113,6 +116,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bridge(options) => bridge::run(&options),
         Chore::Destinations(options) => destinations::run(&options),
         Chore::Browser(options) => browser::run(&options),
+        Chore::Fleet(options) => fleet::run(&options),
         Chore::Models => models::run(),
         Chore::Bench(options) => bench::run(&options),
         Chore::GuardBench(options) => guard_bench::run(&options),

@@ -92,16 +92,9 @@ fn rust(report: &mut PartReport) {
     }
     if cfg!(target_os = "linux") {
         // Else the tests of fleets fail.
-        report.part("redis, postgresql", || {
-            let provided = ToolVersions::read().and_then(|pins| {
-                ["redis-server", "/usr/lib/postgresql/15/bin/postgres"]
-                    .iter()
-                    .try_for_each(|one| pins.provide(one))
-            });
-            match provided {
-                Ok(()) => PartOutcome::Passed("installed".to_owned()),
-                Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
-            }
+        report.part("redis, postgresql", || match fleet::provide_engines() {
+            Ok(()) => PartOutcome::Passed("installed".to_owned()),
+            Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
         });
     }
     report.part("shells, manual, Go", || {

@@ -152,27 +152,47 @@ fn classify(message: &Value) -> CallEnding {
 }
 
 /// Place in a stream: the last event id that was received.
+///
+/// Ids are `STREAM-NUMBER`, in a fleet `STREAM-EPOCH-NUMBER`: the epoch rises when another node adopts the session, and
+/// the number goes on.
 #[derive(Debug, Default)]
 pub(crate) struct StreamPosition {
     pub(crate) last: Option<String>,
-    place: Option<(String, u64)>,
+    place: Option<StreamPlace>,
+}
+
+#[derive(Debug)]
+struct StreamPlace {
+    stream: String,
+    epoch: u64,
+    number: u64,
+}
+
+impl StreamPlace {
+    fn parse(id: &str) -> Option<Self> {
+        let (stream, place) = id.split_once('-')?;
+        let (epoch, number) = place.split_once('-').unwrap_or(("0", place));
+        Some(Self { stream: stream.to_owned(), epoch: epoch.parse().ok()?, number: number.parse().ok()? })
+    }
 }
 
 impl StreamPosition {
     /// Moves on to an event; an error if its id does not follow the one before.
     pub(crate) fn advance(&mut self, id: &str) -> Result<(), String> {
-        let place =
-            id.rsplit_once('-').and_then(|(stream, number)| Some((stream.to_owned(), number.parse().ok()?)));
-        let (stream, number) = place.ok_or_else(|| format!("the event id {id} has no number"))?;
-        let result = match &self.place {
+        let next = StreamPlace::parse(id).ok_or_else(|| format!("the event id {id} has no number"))?;
+        let follows = match &self.place {
             // An event that only names the stream comes first, where the revision has it.
-            None if number <= 1 => Ok(()),
-            Some((before, last)) if *before == stream && number == last + 1 => Ok(()),
-            _ => Err(format!("the event id {id} follows {}", self.last.as_deref().unwrap_or("nothing"))),
+            None => next.number <= 1,
+            Some(last) => {
+                last.stream == next.stream && last.epoch <= next.epoch && next.number == last.number + 1
+            }
         };
-        self.last = Some(id.to_owned());
-        self.place = Some((stream, number));
-        result
+        let before = self.last.replace(id.to_owned());
+        self.place = Some(next);
+        if follows {
+            return Ok(());
+        }
+        Err(format!("the event id {id} follows {}", before.as_deref().unwrap_or("nothing")))
     }
 }
 
@@ -189,6 +209,10 @@ mod tests {
         assert!(position.advance("3-3").is_err());
         assert!(position.advance("4-4").is_err());
         assert!(StreamPosition::default().advance("1-2").is_err());
+        let mut position = StreamPosition::default();
+        assert!(position.advance("1.3-0-0").is_ok());
+        assert!(position.advance("1.3-2-1").is_ok());
+        assert!(position.advance("1.3-1-2").is_err());
     }
 
     #[test]

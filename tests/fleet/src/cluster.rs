@@ -29,8 +29,8 @@ pub(crate) struct ClusterOptions {
     pub(crate) program: PathBuf,
     /// Folder for everything.
     pub(crate) folder: PathBuf,
-    /// Tables `[servers.NAME]` of the nodes' configuration.
-    pub(crate) servers: String,
+    /// Configuration file with the servers of all nodes.
+    pub(crate) servers: PathBuf,
     /// Number of nodes.
     pub(crate) nodes: usize,
     /// False: one node without `[fleet]`, to try the harness.
@@ -91,7 +91,7 @@ impl Cluster {
             nodes.push(FleetNode::start(settings)?);
         }
         for (index, node) in nodes.iter_mut().enumerate() {
-            node.wait_until_ready(START_LIMIT).await.with_context(|| format!("node {}", index + 1))?;
+            node.wait_and_restart(START_LIMIT).await.with_context(|| format!("node {}", index + 1))?;
         }
         let ports: Vec<u16> = nodes.iter().map(FleetNode::port).collect();
         let balancer = LoadBalancer::start(&folder, &ports).await?;
@@ -140,8 +140,8 @@ pub(crate) fn free_port() -> Result<u16> {
 /// Servers of which each call leaves a line in a file.
 #[derive(Debug)]
 pub(crate) struct EffectServers {
-    /// Tables for the configuration of a node.
-    pub(crate) tables: String,
+    /// Configuration file of the nodes.
+    pub(crate) file: PathBuf,
     /// The server of an older revision: one process for all nodes, which goes on with a call when a node is killed.
     _legacy: ChildProcess,
 }
@@ -167,6 +167,8 @@ impl EffectServers {
             json!(program.to_string_lossy()),
             json!(["serve", "2026-07-28", effects])
         );
-        Ok(Self { tables, _legacy: legacy })
+        let file = folder.join("servers.toml");
+        fs::write(&file, tables).with_context(|| format!("writing {}", file.display()))?;
+        Ok(Self { file, _legacy: legacy })
     }
 }

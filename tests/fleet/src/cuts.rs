@@ -89,8 +89,9 @@ async fn cut_redis(fleet: &mut RunningFleet, length: Duration) -> Result<FleetCl
 async fn cut_nodes(fleet: &mut RunningFleet, length: Duration) -> Result<FleetClaim> {
     let owner = probe_client(fleet.cluster.nodes[0].port());
     let other = probe_client(fleet.cluster.nodes[1].port());
-    let session =
-        owner.try_open().await.map_err(anyhow::Error::msg).context("opening a session before the cut")?;
+    let mut session = String::new();
+    let open = async || owner.try_open().await.map(|opened| session = opened).is_ok();
+    wait_for(RECOVERY_LIMIT, open).await.context("a node opens no session before the nodes are cut")?;
     let served = async || other.ping(&session).await == Ok(200);
     wait_for(RECOVERY_LIMIT, served).await.context("another node does not serve a session before the cut")?;
     fleet.cluster.cut_nodes();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hospes-fleet-acceptance serve REVISION EFFECTS [PORT]      the server under test, over stdio or HTTP
-//! hospes-fleet-acceptance up FOLDER SERVERS.toml             a fleet until its standard input closes; prints its URL
+//! hospes-fleet-acceptance up FOLDER CONFIG                   a fleet until it is told to end; prints its URL
 //! hospes-fleet-acceptance check PART FOLDER CLIENTS SECONDS INTERVAL [assert]
 //!                                                            claims as lines of JSON
 //! ```
@@ -58,8 +58,7 @@ async fn run(words: &[&str]) -> Result<()> {
         }
         ["up", folder, servers] => {
             let mut options = options(folder)?;
-            options.servers =
-                std::fs::read_to_string(servers).with_context(|| format!("reading {servers}"))?;
+            options.servers = std::fs::canonicalize(servers).with_context(|| format!("finding {servers}"))?;
             let end = shutdown_signal()?;
             let cluster = Cluster::start(&options).await?;
             eprintln!("listening on http://127.0.0.1:{}/mcp", cluster.balancer.port());
@@ -76,7 +75,7 @@ async fn run(words: &[&str]) -> Result<()> {
             claims.iter().try_for_each(claim::FleetClaim::print)
         }
         _ => bail!(
-            "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER SERVERS` or
+            "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER CONFIG` or
                 `check F2|F4 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
         ),
     }
@@ -88,7 +87,7 @@ fn options(folder: &str) -> Result<ClusterOptions> {
     Ok(ClusterOptions {
         program: PathBuf::from(program),
         folder: PathBuf::from(folder),
-        servers: String::new(),
+        servers: PathBuf::new(),
         nodes: nodes.max(1),
         is_fleet: nodes > 0,
     })

@@ -31,7 +31,8 @@ pub(crate) struct NodeSettings {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) port: u16,
-    pub(crate) servers: String,
+    /// File with the servers, which all nodes have.
+    pub(crate) servers: PathBuf,
     pub(crate) fleet: Option<NodeFleetSettings>,
 }
 
@@ -40,6 +41,8 @@ pub(crate) struct NodeSettings {
 pub(crate) struct FleetNode {
     settings: NodeSettings,
     process: ChildProcess,
+    /// Starts that ended at once.
+    pub(crate) failed_starts: Vec<String>,
 }
 
 impl FleetNode {
@@ -52,7 +55,7 @@ impl FleetNode {
         fs::write(&config, settings.configuration())
             .with_context(|| format!("writing {}", config.display()))?;
         let process = settings.spawn()?;
-        Ok(Self { settings, process })
+        Ok(Self { settings, process, failed_starts: Vec::new() })
     }
 
     /// Port of its endpoint, which a restart keeps.
@@ -61,7 +64,7 @@ impl FleetNode {
     }
 
     /// Waits until the node serves.
-    pub(crate) async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
+    async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
         let start = Instant::now();
         while self.probe("/readyz").await != Some(200) {
             self.process.check_alive()?;
@@ -93,16 +96,30 @@ impl FleetNode {
         response.ok()?.ok().map(|response| response.status)
     }
 
+    /// Starts a killed node again, in its folder and on its port.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        self.process = self.settings.spawn()?;
+        Ok(())
+    }
+
+    /// Waits until the node serves. A node that ends because an engine is busy is started once more, as a supervisor
+    /// would.
+    pub(crate) async fn wait_and_restart(&mut self, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            match self.wait_until_ready(limit.saturating_sub(start.elapsed())).await {
+                Err(error) if start.elapsed() < limit && self.process.check_alive().is_err() => {
+                    self.failed_starts.push(format!("{error:#}"));
+                    self.restart()?;
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Kills the node (SIGKILL).
     pub(crate) fn kill(&mut self) {
         self.process.kill();
-    }
-
-    /// Starts a killed node again, in its folder and on its port.
-    pub(crate) fn restart(&mut self) -> Result<()> {
-        self.process.kill();
-        self.process = self.settings.spawn()?;
-        Ok(())
     }
 
     /// Returns an error with the end of its log if it has ended.
@@ -127,18 +144,20 @@ impl NodeSettings {
                 let value = serde_json::Value::from(value.as_str());
                 text.push_str(&format!("{name} = {value}\n"));
             }
-            text.push('\n');
         }
-        text + &self.servers
+        text
     }
 
     fn spawn(&self) -> Result<ChildProcess> {
         let config = self.folder.join("hospes.toml").to_string_lossy().into_owned();
+        let servers = self.servers.to_string_lossy().into_owned();
         let listen = format!("127.0.0.1:{}", self.port);
         let arguments = [
             "up",
             "--config",
             &config,
+            "--config",
+            &servers,
             "--listen",
             &listen,
             "--console",

@@ -1,0 +1,209 @@
+//! `cargo xtask fleet`: three nodes of `hospes up` behind HAProxy, round robin without stickiness, with a real Redis and a
+//! real PostgreSQL. Nodes are killed and links are cut while clients of both eras make calls.
+//!
+//! The fleet, the clients and the history checker are in `tests/fleet`; this starts them and prints what they show.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use jiff::Zoned;
+use serde_json::Value;
+
+use crate::bridge::RevisionServers;
+use crate::process::{self, BackgroundServer};
+use crate::report::{PartOutcome, say, table};
+use crate::tools::ToolVersions;
+use crate::{BuildOptions, bridge, cargo, conformance, paths};
+
+/// Program of `tests/fleet`.
+const PROGRAM: &str = "hospes-fleet-acceptance";
+
+/// Commands of the engines and of the load balancer, as `tools/versions.toml` names them.
+const ENGINES: [&str; 3] = ["redis-server", "/usr/lib/postgresql/15/bin/postgres", "haproxy"];
+
+/// Time for the start of a fleet, on a busy machine.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Time that a run may take besides its length.
+const RUN_GRACE: Duration = Duration::from_secs(240);
+
+/// Part of the acceptance of a fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FleetPart {
+    /// The official server suites and the rows of older revisions of the bridge, through the balancer.
+    #[value(name = "F1")]
+    Suites,
+    /// Killed nodes.
+    #[value(name = "F2")]
+    Kills,
+    /// A node without Redis, then nodes without each other.
+    #[value(name = "F4")]
+    Cuts,
+}
+
+/// Options of `cargo xtask fleet`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetOptions {
+    /// Parts to run; all by default.
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    only: Vec<FleetPart>,
+    /// Runs the long form: more clients, for minutes, and with times that are asserted.
+    #[arg(long)]
+    long: bool,
+    #[command(flatten)]
+    build: BuildOptions,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+struct FleetClaim {
+    part: String,
+    claim: String,
+    measured: String,
+    violations: Vec<String>,
+}
+
+/// Runs the chore.
+pub(crate) fn run(options: &FleetOptions) -> Result<()> {
+    if !options.build.no_build {
+        for package in ["hospes-cli", "hospes-bridge", PROGRAM] {
+            cargo::build(package)?;
+        }
+    }
+    provide_engines()?;
+    examine(&options.only, options.long).into_result()
+}
+
+/// Installs the engines and the load balancer if they are missing.
+pub(crate) fn provide_engines() -> Result<()> {
+    let versions = ToolVersions::read()?;
+    ENGINES.iter().try_for_each(|command| versions.provide(command))
+}
+
+fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
+    let begun = Instant::now();
+    let mut claims = Vec::new();
+    let folder = match new_folder() {
+        Ok(folder) => folder,
+        Err(error) => return PartOutcome::Failed(format!("{error:#}")),
+    };
+    for (part, name) in [(FleetPart::Suites, "F1"), (FleetPart::Kills, "F2"), (FleetPart::Cuts, "F4")] {
+        if !only.is_empty() && !only.contains(&part) {
+            continue;
+        }
+        let shown = match part {
+            FleetPart::Suites => examine_suites(&folder),
+            // Number of clients, seconds, and seconds between kills or of a cut.
+            FleetPart::Kills if is_long => check(name, &folder, [500, 300, 10], true),
+            FleetPart::Kills => check(name, &folder, [50, 60, 5], false),
+            FleetPart::Cuts if is_long => check(name, &folder, [30, 90, 30], true),
+            FleetPart::Cuts => check(name, &folder, [30, 32, 6], false),
+        };
+        match shown {
+            Ok(shown) => claims.extend(shown),
+            Err(error) => claims.push(claim(name, "the run ends", "it did not", vec![format!("{error:#}")])),
+        }
+    }
+    print_table(&claims, &folder);
+    let failed = claims.iter().filter(|claim| !claim.violations.is_empty()).count();
+    match failed {
+        0 => PartOutcome::Passed(format!("{} claims in {} s", claims.len(), begun.elapsed().as_secs())),
+        _ => PartOutcome::Failed(format!("{failed} of {} claims", claims.len())),
+    }
+}
+
+/// F1: a fleet for each suite, since each has servers of its own.
+fn examine_suites(folder: &Path) -> Result<Vec<FleetClaim>> {
+    let mut claims = Vec::new();
+    let suite = folder.join("F1-suites");
+    fs::create_dir_all(&suite)?;
+    let config = suite.join("servers.toml");
+    fs::write(&config, "[servers.everything]\nbuiltin = \"everything\"\n")?;
+    let fleet = start_fleet(&suite, &config)?;
+    let (scenarios, failures) = conformance::server_at(&format!("{}/everything", fleet.url))?;
+    fleet.stop()?;
+    let measured = format!("{} of {scenarios} scenarios", scenarios.saturating_sub(failures.len()));
+    claims.push(claim("F1", "official suites pass through the balancer", &measured, failures));
+    let rows = folder.join("F1-bridge");
+    let servers = RevisionServers::start(&rows)?;
+    let fleet = start_fleet(&rows, &servers.config)?;
+    let (tried, failures) = bridge::apply_legacy_rows(&servers, &fleet.url)?;
+    fleet.stop()?;
+    let measured = format!("{} of {tried} behaviours", tried.saturating_sub(failures.len()));
+    claims.push(claim("F1", "bridge rows of older revisions hold", &measured, failures));
+    Ok(claims)
+}
+
+/// Starts a fleet whose nodes have the servers of a configuration file.
+fn start_fleet(folder: &Path, config: &Path) -> Result<BackgroundServer> {
+    let mut command = command()?;
+    command.arg("up").arg(folder).arg(config);
+    BackgroundServer::start(command, "fleet up", START_LIMIT)
+}
+
+/// Runs a part with clients, and reads its claims.
+fn check(part: &str, folder: &Path, size: [u64; 3], is_asserted: bool) -> Result<Vec<FleetClaim>> {
+    let mut command = command()?;
+    command.args(["check", part]).arg(folder.join(part)).args(size.map(|number| number.to_string()));
+    if is_asserted {
+        command.arg("assert");
+    }
+    let limit = RUN_GRACE + Duration::from_secs(2 * size[1]);
+    let done = process::run(command, &format!("fleet {part}"), limit)?.success()?;
+    done.stdout.lines().map(read_claim).collect()
+}
+
+fn command() -> Result<Command> {
+    let mut command = Command::new(paths::program(PROGRAM)?);
+    command.env("HOSPES_PROGRAM", paths::program("hospes")?);
+    Ok(command)
+}
+
+fn read_claim(line: &str) -> Result<FleetClaim> {
+    let said: Value = serde_json::from_str(line).with_context(|| format!("not a claim: {line}"))?;
+    let text = |key: &str| said[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {line}"));
+    let violations = said["violations"].as_array().into_iter().flatten();
+    Ok(FleetClaim {
+        part: text("part")?,
+        claim: text("claim")?,
+        measured: text("measured")?,
+        violations: violations.filter_map(|text| text.as_str().map(str::to_owned)).collect(),
+    })
+}
+
+fn claim(part: &str, claim: &str, measured: &str, violations: Vec<String>) -> FleetClaim {
+    FleetClaim { part: part.to_owned(), claim: claim.to_owned(), measured: measured.to_owned(), violations }
+}
+
+/// Creates a folder for this run below `target/fleet`.
+fn new_folder() -> Result<PathBuf> {
+    let folder = paths::target()?.join("fleet").join(Zoned::now().strftime("%Y%m%d-%H%M%S").to_string());
+    if folder.exists() {
+        bail!("{} exists: another run has just begun", folder.display());
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn print_table(claims: &[FleetClaim], folder: &Path) {
+    let mut rows = vec![["", "claim", "result", "measured"].map(str::to_owned)];
+    for claim in claims {
+        let result = if claim.violations.is_empty() { "ok" } else { "FAILED" };
+        rows.push([claim.part.clone(), claim.claim.clone(), result.to_owned(), claim.measured.clone()]);
+    }
+    say!("{}", table(&rows));
+    let broken: Vec<&FleetClaim> = claims.iter().filter(|claim| !claim.violations.is_empty()).collect();
+    for claim in &broken {
+        say!("\n{} {}:", claim.part, claim.claim);
+        for violation in &claim.violations {
+            say!("  {violation}");
+        }
+    }
+    if !broken.is_empty() {
+        say!("\nLook at node*/log, haproxy.log and effects (lines KEY PROCESS) in {}", folder.display());
+    }
+}
