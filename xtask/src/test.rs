@@ -9,8 +9,8 @@ use crate::official::official_schema;
 use crate::report::{PartOutcome, PartReport, say};
 use crate::tools::{self, ToolVersions};
 use crate::{
-    bridge, browser, cargo, conformance, deploy, destinations, guard_bench, installs, models, paths, peers,
-    requirements,
+    bridge, browser, cargo, conformance, deploy, destinations, fleet, guard_bench, installs, models, paths,
+    peers, requirements,
 };
 
 /// Options of `cargo xtask test`.
