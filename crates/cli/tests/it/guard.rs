@@ -267,14 +267,14 @@ sandbox = {{ files = {{ read = ["gone"] }} }}
     // A server that ends at once: each process once, and no more of them than the growing waits between them allow.
     let ends = of("ends");
     assert!(ends.len() <= 40, "{ends:?}");
-    for pair in ends.chunks(2) {
-        let [started, exited] = pair else { panic!("{ends:?}") };
+    let pairs = ends.chunks(2).map(|pair| <[_; 2]>::try_from(pair).unwrap_or_else(|_| panic!("{ends:?}")));
+    for (index, [started, exited]) in pairs.enumerate() {
         assert_eq!(words(started, &common)[..2], ["started", "done"], "{started}");
-        assert_eq!(
-            words(exited, &["decision", "ending", "how"]),
-            ["exited", "failed", "exited with status 3"]
-        );
         assert_eq!(started["call"], exited["call"]);
+        let said = words(exited, &["decision", "ending", "how"]);
+        // The host may have ended between the two of the last process.
+        let is_stopped = index > 0 && 2 * (index + 1) == ends.len() && said[2].contains("asked to stop");
+        assert!(is_stopped || said == ["exited", "failed", "exited with status 3"], "{exited}");
     }
     for entry in of("absent") {
         assert_eq!(words(entry, &common)[..2], ["not started", "failed"], "{entry}");
