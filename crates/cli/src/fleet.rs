@@ -16,7 +16,7 @@ use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::settings::{load, load_without_secrets};
 
-/// What a host shares with the other nodes of its fleet.
+/// State and membership that a host shares with the other nodes of its fleet.
 #[derive(Clone, Debug)]
 pub(crate) struct HostFleet {
     pub(crate) state: StateStore,

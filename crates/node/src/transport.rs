@@ -27,7 +27,7 @@ pub trait NodeTransport: fmt::Debug + Send + Sync + 'static {
 pub(crate) struct NodeForwarder {
     transport: Arc<dyn NodeTransport>,
     node: NodeRecord,
-    /// Where the node is remembered as the owner of this session.
+    /// Cache that has the node as the owner of this session.
     remembered: Option<(OwnerCache, SessionKey)>,
 }
 

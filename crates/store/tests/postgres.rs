@@ -217,7 +217,7 @@ async fn nodes_that_start_together_migrate_once_and_newer_parts_are_respected() 
     assert!(matches!(refused, Err(StoreError::NewerDatabase)), "{refused:?}");
 }
 
-/// What is stored stays readable while nodes change their secret one after the other.
+/// Stored data stay readable while nodes change their secret one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_secret_of_the_nodes_can_change() {
     let server = PostgresServer::start(PostgresOptions::default());

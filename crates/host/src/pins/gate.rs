@@ -310,7 +310,7 @@ impl PinGate {
         }
     }
 
-    /// What was accepted when the pins were last read holds while their database is away.
+    /// Warns that the definitions accepted at the last reading hold while the database is away.
     fn warn_of_memory(&self) {
         tracing::warn!(
             server = %self.server,

@@ -19,7 +19,7 @@ pub(super) const PART: &str = "key";
 pub(super) const POSTGRES: &[&str] =
     &["CREATE TABLE state_key (id bigint PRIMARY KEY, sealed bytea NOT NULL)"];
 
-/// What the key is sealed for.
+/// Context with which the key is sealed.
 const CONTEXT: &[u8] = b"key of the state";
 
 /// Reads the key, which the first node makes. `secrets` are those of the nodes, the present one first.
