@@ -76,7 +76,7 @@ impl PlannedCall {
     }
 }
 
-/// What was received of a call so far.
+/// Parts of a call that were received so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallProgress {
     pub(crate) ending: Option<CallEnding>,

@@ -22,7 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Secret of the fleet of a test.
 const SECRET: &str = "a secret of this test alone, and long enough";
 
-/// What a fleet is made of.
+/// Parts of a fleet.
 #[derive(Debug)]
 pub(crate) struct ClusterOptions {
     /// Program of a node.
@@ -39,7 +39,7 @@ pub(crate) struct ClusterOptions {
 
 /// Fleet that ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub(crate) struct NodeCluster {
     pub(crate) nodes: Vec<FleetNode>,
     pub(crate) balancer: LoadBalancer,
     pub(crate) redis: Option<RedisServer>,
@@ -51,7 +51,7 @@ pub(crate) struct Cluster {
     _postgres: Option<PostgresServer>,
 }
 
-impl Cluster {
+impl NodeCluster {
     /// Starts everything and waits until each node is ready.
     pub(crate) async fn start(options: &ClusterOptions) -> Result<Self> {
         fs::create_dir_all(&options.folder)
@@ -103,7 +103,7 @@ impl Cluster {
         cut(&self.redis_links[node]);
     }
 
-    /// Ends [`Cluster::cut_redis`].
+    /// Ends [`NodeCluster::cut_redis`].
     pub(crate) fn heal_redis(&self, node: usize) {
         heal(&self.redis_links[node]);
     }
@@ -113,7 +113,7 @@ impl Cluster {
         self.node_links.iter().for_each(cut);
     }
 
-    /// Ends [`Cluster::cut_nodes`].
+    /// Ends [`NodeCluster::cut_nodes`].
     pub(crate) fn heal_nodes(&self) {
         self.node_links.iter().for_each(heal);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use parking_lot::Mutex;
 
-/// How a call ended for its client.
+/// End of a call as its client saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnding {
     /// The result of the tool.
@@ -54,7 +54,7 @@ pub(crate) enum HistoryRule {
 }
 
 /// Broken rule, in words.
-pub(crate) type Violation = (HistoryRule, String);
+pub(crate) type HistoryViolation = (HistoryRule, String);
 
 /// Numbers of things that happened.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) struct JournalCounts {
 pub(crate) struct RunJournal {
     calls: Mutex<Vec<CallRecord>>,
     counts: Mutex<JournalCounts>,
-    faults: Mutex<Vec<Violation>>,
+    faults: Mutex<Vec<HistoryViolation>>,
 }
 
 /// Result of a run.
@@ -90,7 +90,7 @@ pub(crate) struct RunSummary {
     /// First text of a failed call, for the reader.
     pub(crate) failure: Option<String>,
     /// Violations in words.
-    pub(crate) violations: Vec<Violation>,
+    pub(crate) violations: Vec<HistoryViolation>,
 }
 
 impl RunJournal {
@@ -207,7 +207,7 @@ fn read_effects(text: &str) -> HashMap<String, Vec<String>> {
 mod tests {
     use super::*;
 
-    fn violations(ending: CallEnding, answers: usize, effects: &str) -> Vec<Violation> {
+    fn violations(ending: CallEnding, answers: usize, effects: &str) -> Vec<HistoryViolation> {
         let journal = RunJournal::default();
         journal.record(CallRecord {
             key: "k".to_owned(),

@@ -31,7 +31,7 @@ pub(crate) struct LegacyClient {
     pub(crate) name: String,
     pub(crate) revision: &'static str,
     pub(crate) journal: Arc<RunJournal>,
-    /// Whether it keeps the stream of the session open.
+    /// True if it keeps the stream of the session open.
     pub(crate) listens: bool,
 }
 

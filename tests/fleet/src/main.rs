@@ -32,7 +32,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use hospes::transport::shutdown_signal;
 
-use crate::cluster::{Cluster, ClusterOptions};
+use crate::cluster::{ClusterOptions, NodeCluster};
 use crate::scenario::RunSize;
 
 // Engines and nodes end with the thread that starts them, and `block_on` stays on the main thread.
@@ -60,7 +60,7 @@ async fn run(words: &[&str]) -> Result<()> {
             let mut options = options(folder)?;
             options.servers = std::fs::canonicalize(servers).with_context(|| format!("finding {servers}"))?;
             let end = shutdown_signal()?;
-            let cluster = Cluster::start(&options).await?;
+            let cluster = NodeCluster::start(&options).await?;
             eprintln!("listening on http://127.0.0.1:{}/mcp", cluster.balancer.port());
             end.await;
             Ok(())

@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Keys of the sessions' records; other keys of a session begin with its record's and go on after the brace.
 const SESSION_PATTERN: &str = "h:s:{*}";
 
-/// What was seen of the directory.
+/// Observations of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerHistory {
     /// Owner by session and epoch.

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use crate::claim::{FleetClaim, history_claims};
-use crate::cluster::{Cluster, ClusterOptions, EffectServers};
+use crate::cluster::{ClusterOptions, EffectServers, NodeCluster};
 use crate::journal::{RunJournal, RunSummary};
 use crate::legacy_client::LegacyClient;
 use crate::modern_client::ModernClient;
@@ -40,14 +40,14 @@ pub(crate) struct RunSize {
     pub(crate) length: Duration,
     /// Interval of kills, or length of a cut.
     pub(crate) interval: Duration,
-    /// Whether times are asserted, not only reported.
+    /// True if times are asserted, not only reported.
     pub(crate) is_long: bool,
 }
 
 /// Fleet with clients that make calls.
 #[derive(Debug)]
 pub(crate) struct RunningFleet {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: NodeCluster,
     journal: Arc<RunJournal>,
     clients: JoinSet<()>,
     watch: Option<OwnerWatch>,
@@ -64,7 +64,7 @@ impl RunningFleet {
         std::fs::write(&effects, "")?;
         let servers = EffectServers::start(&options.folder, &effects).await?;
         options.servers.clone_from(&servers.file);
-        let cluster = Cluster::start(&options).await?;
+        let cluster = NodeCluster::start(&options).await?;
         let watch = cluster.redis.as_ref().map(|redis| OwnerWatch::start(redis.port())).transpose()?;
         let (journal, mut clients) = (Arc::new(RunJournal::default()), JoinSet::new());
         let (port, until) = (cluster.balancer.port(), Instant::now() + size.length);

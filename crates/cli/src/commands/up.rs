@@ -59,7 +59,7 @@ const LAST_LINES: usize = 20;
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 /// Interval at which a node that ends looks whether calls still run.
 const IDLE_POLL: Duration = Duration::from_millis(10);
-/// The same for a node of a fleet, whose sessions other nodes continue.
+/// Default of the same time for a node of a fleet, whose sessions other nodes continue.
 const FLEET_SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {

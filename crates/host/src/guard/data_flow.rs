@@ -116,7 +116,7 @@ impl DataFlowTracker {
         }
     }
 
-    /// The same for results that are delivered where nothing waits: the others are told at about the same time.
+    /// Tells the other nodes in the background of a result that is delivered where nothing can wait.
     pub(super) fn tell_soon(&self, peer: &Arc<Peer>, server: &str, labels: FlowLabels) {
         let Some(shared) = &self.shared else { return };
         let (shared, peer, server) = (Arc::clone(shared), Arc::clone(peer), server.to_owned());
