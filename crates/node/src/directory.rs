@@ -167,29 +167,30 @@ impl FleetSessionsInner {
         let Some(me) = self.membership.node() else { return Err(RelayError::Fenced { now: None }) };
         let found = self.relay().adopt(&key, dead, &me).await?;
         tracing::info!(session = %key, epoch = found.owner.epoch, "session adopted");
-        if let Some(held) = self.held(&key)
-            && held.continue_as(dead, found.owner)
-        {
-            let generation = held.generation();
-            return Ok(AdoptedSession::new(held, found.body, generation));
-        }
-        let owned = self.hold(key, found.owner);
-        let unanswered = self.unanswered(&owned, &key).await?;
-        let generation = owned.generation();
-        Ok(AdoptedSession::new(owned, found.body, generation).with_unanswered(unanswered))
+        let held = self.held(&key).filter(|held| held.continue_as(dead, found.owner));
+        let owned = held.unwrap_or_else(|| self.hold(key, found.owner));
+        self.adopted(owned, key, found.body).await
     }
 
     /// Returns a session that this process owns.
     async fn own(&self, key: SessionKey, found: RelaySession) -> Result<AdoptedSession, DirectoryError> {
-        if let Some(held) = self.held(&key).filter(|held| held.owner() == found.owner) {
-            let generation = held.generation();
-            return Ok(AdoptedSession::new(held, found.body, generation));
-        }
-        // It was adopted for a request that has gone away, or handed over by another node.
-        let owned = self.hold(key, found.owner);
-        let unanswered = self.unanswered(&owned, &key).await.map_err(|error| directory_error(&error))?;
+        // Else it was adopted for a request that has gone away, or handed over by another node.
+        let held = self.held(&key).filter(|held| held.owner() == found.owner);
+        let owned = held.unwrap_or_else(|| self.hold(key, found.owner));
+        self.adopted(owned, key, found.body).await.map_err(|error| directory_error(&error))
+    }
+
+    /// Adds what is unanswered, whether or not this process holds the session: another request may have found it a
+    /// moment ago and not continued it yet. An endpoint that has the session in memory ignores it.
+    async fn adopted(
+        &self,
+        owned: Arc<OwnedSession>,
+        key: SessionKey,
+        body: Vec<u8>,
+    ) -> Result<AdoptedSession, RelayError> {
+        let unanswered = self.unanswered(&owned, &key).await?;
         let generation = owned.generation();
-        Ok(AdoptedSession::new(owned, found.body, generation).with_unanswered(unanswered))
+        Ok(AdoptedSession::new(owned, body, generation).with_unanswered(unanswered))
     }
 
     async fn unanswered(
@@ -298,5 +299,60 @@ pub(crate) fn directory_error(error: &RelayError) -> DirectoryError {
             DirectoryError::Refused(error.to_string())
         }
         _ => DirectoryError::Unavailable(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures::future::BoxFuture;
+    use hospes::transport::http_server::shared_sessions::{ForwardResult, NewStream};
+    use hospes_fleet::settings::RelaySettings;
+    use hospes_fleet::{MemoryRelay, MemoryStore};
+    use http::request::Parts;
+
+    use super::*;
+    use crate::membership::DEFAULT_RENEWAL_INTERVAL;
+
+    #[derive(Debug)]
+    struct ClosedTransport;
+
+    impl NodeTransport for ClosedTransport {
+        fn forward<'a>(&'a self, _: &'a NodeRecord, _: Parts, _: Bytes) -> BoxFuture<'a, ForwardResult> {
+            std::future::ready(ForwardResult::NotProcessed).boxed()
+        }
+    }
+
+    async fn node(store: &Arc<MemoryStore>) -> (Membership, FleetSessions) {
+        let relay = Arc::new(MemoryRelay::new(Arc::clone(store)));
+        let membership = Membership::start(relay, "127.0.0.1:1", DEFAULT_RENEWAL_INTERVAL).unwrap();
+        membership.joined().await;
+        let lifetime = Duration::from_secs(60);
+        let sessions = FleetSessions::new(membership.clone(), Arc::new(ClosedTransport), "/mcp", lifetime);
+        (membership, sessions)
+    }
+
+    /// Of two requests that find the session of a dead node, the second may be the one that continues it.
+    #[tokio::test]
+    async fn each_request_that_finds_an_adopted_session_learns_what_is_unanswered() {
+        let store = MemoryStore::new(RelaySettings::default());
+        let (former, sessions) = node(&store).await;
+        let name = SessionName { id: "a", principal: None };
+        let session = sessions.reserve(name).await.unwrap();
+        session.save(b"{}").await.unwrap();
+        let request = StreamRequest { id: "7".into(), method: "tools/call".into() };
+        session.open_stream(1, NewStream::Requests(vec![request])).await.unwrap();
+        former.leave().await.unwrap();
+
+        let (_present, sessions) = node(&store).await;
+        let mut found = Vec::new();
+        for _ in 0..2 {
+            let SessionPlace::Here(adopted) = sessions.locate(name).await.unwrap() else {
+                panic!("it is here now")
+            };
+            assert_eq!(adopted.unanswered.len(), 1);
+            found.push(adopted);
+        }
+        assert_eq!(found[0].generation, found[1].generation);
     }
 }
