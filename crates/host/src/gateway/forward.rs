@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use hospes::{Call, Outcome, PendingInput};
-use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError, code};
+use hospes_model::{
+    CallToolResult, ContentBlock, InputRequest, Meta, Method, RawJson, Reply, RpcError, code,
+};
 use memchr::memmem;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::declared_extensions::is_extension_method;
 use super::handle::Gateway;
@@ -44,7 +47,13 @@ impl Gateway {
         // Only a server of the older era holds the call itself, so only there is its state tied to the connection.
         let holder = live.connection.keeps_calls().then_some(live.id);
         // Nothing was sent yet, so the lease must not count as a call that was given up.
-        self.restore_round(&call, position, holder).await.inspect_err(|_| lease.finish())?;
+        if let Err(refusal) = self.restore_round(&call, position, holder).await {
+            lease.finish();
+            return match refusal {
+                StateRefusal::Invalid(error) => Err(error),
+                StateRefusal::LostCall => Ok(lost_call(&call.method, &server.label())),
+            };
+        }
         // The answers of `tasks/update` are in its params and not in the round.
         let params = match &call.method {
             Method::TasksUpdate => {
@@ -78,7 +87,12 @@ impl Gateway {
 
     /// Restores the server's own part of the request state, and removes roots from the answers that the server may not
     /// see. Fails if the state belongs to another server, or to a connection that is gone.
-    async fn restore_round(&self, call: &Call, position: usize, holder: Option<u64>) -> Result<(), RpcError> {
+    async fn restore_round(
+        &self,
+        call: &Call,
+        position: usize,
+        holder: Option<u64>,
+    ) -> Result<(), StateRefusal> {
         let upstream = &self.shared.upstreams[position];
         let mut round = call.context.round();
         let of = (&call.context, self.shared.profile_name(self.scope));
@@ -254,31 +268,51 @@ fn check_structured_result(server: &str, live: &ReadyConnection, params: &RawJso
     }
 }
 
+/// Reason for which a call does not continue with its request state.
+#[derive(Debug, PartialEq, Eq)]
+enum StateRefusal {
+    /// The state is not one of this gateway, or not for this server.
+    Invalid(RpcError),
+    /// The connection at which the call was waiting is gone, and the call with it.
+    LostCall,
+}
+
 /// Returns the server's own part of the request state.
 fn verify_round_state<'a>(
     text: &'a str,
     server: &str,
     holder: Option<u64>,
-) -> Result<Option<&'a str>, RpcError> {
-    let Some(carried) = RoundState::read(text) else {
-        return Err(RpcError::invalid_params("invalid request state"));
-    };
+) -> Result<Option<&'a str>, StateRefusal> {
+    let invalid = |why: Cow<'static, str>| StateRefusal::Invalid(RpcError::invalid_params(why));
+    let carried = RoundState::read(text).ok_or_else(|| invalid("invalid request state".into()))?;
     // The state comes back through the application, which must not send one server what another one asked for.
     if carried.server != server {
         let why = format!(
             "the request state belongs to the server `{}`, but the call is for `{server}`",
             carried.server
         );
-        return Err(RpcError::invalid_params(why));
+        return Err(invalid(why.into()));
     }
     if carried.connection != holder {
-        // Making the call again could do twice what it does.
-        let why = format!(
-            "the server `{server}` was restarted during the call; the call was not retried, call again"
-        );
-        return Err(RpcError::internal(why));
+        return Err(StateRefusal::LostCall);
     }
     Ok(carried.inner)
+}
+
+/// Returns the outcome of a call that was waiting for an answer when its connection ended. It may have taken effect, so it
+/// is not sent again, and the client is not asked to send it again. Models see results of tools and rarely errors.
+fn lost_call(method: &Method, server: &str) -> Outcome {
+    let why = format!(
+        "The connection to the server `{server}` ended while this call waited for an answer. It may or may not have taken \
+         effect; check before repeating it."
+    );
+    match method {
+        Method::ToolsCall => {
+            let mark = Meta::new().with("outcome", "unknown");
+            Outcome::Complete(CallToolResult::error(why).with_meta(mark).into())
+        }
+        _ => Outcome::Failed(RpcError::internal(why).with_data(&json!({ "outcome": "unknown" }))),
+    }
 }
 
 /// Returns whether there may be a member that holds a URI: one pass looks for the end that `uri`, `resourceUri` and
@@ -326,11 +360,19 @@ mod tests {
         for (text, server, holder, reason) in [
             ("theirs", "files", Some(7), "invalid request state"),
             (&*state, "notes", Some(7), "belongs to the server `files`"),
-            (&*state, "files", Some(8), "was restarted during the call"),
-            (&*state, "files", None, "was restarted during the call"),
         ] {
-            let error = verify_round_state(text, server, holder).unwrap_err();
-            assert!(error.message.contains(reason), "{text} {server} {holder:?}: {}", error.message);
+            let refusal = verify_round_state(text, server, holder).unwrap_err();
+            assert!(
+                matches!(&refusal, StateRefusal::Invalid(error) if error.message.contains(reason)),
+                "{text} {server} {holder:?}: {refusal:?}"
+            );
+        }
+        for holder in [Some(8), None] {
+            assert_eq!(
+                verify_round_state(&state, "files", holder),
+                Err(StateRefusal::LostCall),
+                "{holder:?}"
+            );
         }
     }
 

@@ -41,7 +41,7 @@ struct SessionSnapshot<S> {
     initialize: RawJson,
     /// Program that the client runs in, if the transport could tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    caller: Option<Arc<str>>,
+    caller: Option<String>,
     state: S,
 }
 
@@ -79,7 +79,7 @@ impl LegacySession {
         let snapshot = SessionSnapshot {
             version: SNAPSHOT_VERSION,
             initialize: initialize.clone(),
-            caller: self.peer().caller.clone(),
+            caller: self.peer().caller.as_deref().map(str::to_owned),
             state,
         };
         serde_json::to_vec(&snapshot).unwrap_or_default()
@@ -116,7 +116,7 @@ impl ServiceAdapter {
         let params: InitializeParams =
             Params::new(initialize.clone()).decode().map_err(|error| malformed(&error.message))?;
         let params = self.client_infos.share_initialize(params);
-        let sender = RequestSender { principal, caller };
+        let sender = RequestSender { principal, caller: caller.map(Arc::from) };
         let peer = |revision| self.client_infos.legacy_peer(revision, &params, sender);
         let session =
             LegacySession::continued(RevisionSet::only(revision), Arc::clone(&params), peer, generation)

@@ -20,14 +20,25 @@ impl<'a> OpenRequest<'a> {
     }
 }
 
-/// Returns the answers to requests as a body, an array for a batch; `None` if there is no request.
-pub(super) fn body(open: &[OpenRequest<'_>], is_batch: bool) -> Option<Vec<u8>> {
+/// Form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    /// Revisions with sessions.
+    Legacy,
+    /// An array of them, for a batch of 2025-03-26.
+    LegacyBatch,
+    /// 2026-07-28, whose results name their type.
+    Modern,
+}
+
+/// Returns the answers to requests as a body; `None` if there is no request.
+pub(super) fn body(open: &[OpenRequest<'_>], form: AnswerForm) -> Option<Vec<u8>> {
     let answers = open.iter().map(|open| {
         let id = serde_json::to_string(open.id).unwrap_or_default();
-        answer(&id, open.method)
+        answer(&id, open.method, form)
     });
     let mut answers: Vec<Vec<u8>> = answers.collect();
-    if !is_batch {
+    if form != AnswerForm::LegacyBatch {
         return answers.pop();
     }
     let mut text = vec![b'['];
@@ -38,12 +49,16 @@ pub(super) fn body(open: &[OpenRequest<'_>], is_batch: bool) -> Option<Vec<u8>> 
 
 /// Returns the answer to the request whose id has this JSON text. Models see results of tools and rarely errors, so that
 /// a tool has failed, with a mark for programs in `_meta`.
-pub(super) fn answer(id: &str, method: &str) -> Vec<u8> {
+pub(super) fn answer(id: &str, method: &str, form: AnswerForm) -> Vec<u8> {
     let id = serde_json::from_str::<&RawValue>(id).ok();
     let answer = if method == Method::ToolsCall.name() {
-        json!({"jsonrpc": "2.0", "id": id, "result": {
+        let mut result = json!({
             "content": [{"type": "text", "text": MESSAGE}], "isError": true, "_meta": {"outcome": "unknown"},
-        }})
+        });
+        if form == AnswerForm::Modern {
+            result["resultType"] = json!("complete");
+        }
+        json!({"jsonrpc": "2.0", "id": id, "result": result})
     } else {
         let data = json!({"outcome": "unknown"});
         json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": MESSAGE, "data": data}})

@@ -18,7 +18,7 @@ use super::call_guard::check_messages;
 use super::caller::sender;
 use super::endpoint_inner::EndpointInner;
 use super::listen;
-use super::outcome_unknown::{self, OpenRequest};
+use super::outcome_unknown::{self, AnswerForm, OpenRequest};
 use super::response::{busy_rejection, empty, json, rejection_response};
 use super::session_share::SessionShare;
 use super::sessions::{HttpSession, SessionTableFull, new_session_id};
@@ -195,7 +195,7 @@ impl RoutedRequest<'_> {
         for stream in unanswered {
             let mut number = stream.last;
             for request in stream.requests {
-                let answer = outcome_unknown::answer(&request.id, &request.method);
+                let answer = outcome_unknown::answer(&request.id, &request.method, AnswerForm::Legacy);
                 let event =
                     NewStreamEvent { number: number + 1, answers: Some(&request.id), message: &answer };
                 let appended = stream.stream.append(event).await;
@@ -299,7 +299,7 @@ impl RoutedRequest<'_> {
     /// The answer to requests whose owner was lost while it had them.
     fn outcome_unknown(&self, messages: &[JsonRpcMessage<'_>]) -> Response<Body> {
         let is_batch = self.whole.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-        lost_answer(messages, is_batch)
+        lost_answer(messages, if is_batch { AnswerForm::LegacyBatch } else { AnswerForm::Legacy })
     }
 
     fn messages(&self) -> Result<Vec<JsonRpcMessage<'_>>, HttpRejection> {
@@ -323,13 +323,13 @@ impl RoutedRequest<'_> {
 }
 
 /// Answers a request whose answer is lost: it may have been processed and is not repeated.
-pub(super) fn lost_answer(messages: &[JsonRpcMessage<'_>], is_batch: bool) -> Response<Body> {
+pub(super) fn lost_answer(messages: &[JsonRpcMessage<'_>], form: AnswerForm) -> Response<Body> {
     let open = messages.iter().filter_map(|message| match message {
         JsonRpcMessage::Request(request) => Some(OpenRequest::new(&request.id, &request.method)),
         _ => None,
     });
     let open: Vec<_> = open.collect();
-    match outcome_unknown::body(&open, is_batch) {
+    match outcome_unknown::body(&open, form) {
         Some(body) => json(StatusCode::OK, body),
         // A notification, a response, or a stream: its client tries again.
         None => {

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::call_guard::check_messages;
 use super::endpoint_inner::EndpointInner;
+use super::outcome_unknown::AnswerForm;
 use super::response::rejection_response;
 use super::session_route::{RoutedResponse, lost_answer};
 use super::shared_sessions::{ForwardResult, ForwardedRequest, SessionDirectory};
@@ -64,7 +65,7 @@ pub(super) fn answer<'a>(
                 }
                 ForwardResult::Response(response) => return response,
                 ForwardResult::NotProcessed => {}
-                ForwardResult::OutcomeUnknown => return lost_answer(&messages, false),
+                ForwardResult::OutcomeUnknown => return lost_answer(&messages, AnswerForm::Modern),
             }
         }
         let served = super::post::serve(inner, peers, parts, &head, &whole).await;
