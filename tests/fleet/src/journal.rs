@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use parking_lot::Mutex;
@@ -74,6 +74,8 @@ pub(crate) struct RunJournal {
     calls: Mutex<Vec<CallRecord>>,
     counts: Mutex<JournalCounts>,
     faults: Mutex<Vec<HistoryViolation>>,
+    /// What each client does at the moment, and since when.
+    doing: Mutex<HashMap<String, (String, Instant)>>,
 }
 
 /// Result of a run.
@@ -96,6 +98,24 @@ pub(crate) struct RunSummary {
 impl RunJournal {
     pub(crate) fn record(&self, call: CallRecord) {
         self.calls.lock().push(call);
+    }
+
+    /// Notes what a client does from now on, for the report of a run that does not end.
+    pub(crate) fn note(&self, client: &str, what: impl Into<String>) {
+        self.doing.lock().insert(client.to_owned(), (what.into(), Instant::now()));
+    }
+
+    /// Notes that a client has ended.
+    pub(crate) fn end(&self, client: &str) {
+        self.doing.lock().remove(client);
+    }
+
+    /// Records what the clients that have not ended are doing.
+    pub(crate) fn record_unended(&self) {
+        for (client, (what, since)) in self.doing.lock().iter() {
+            let text = format!("{client} has not ended: {what} for {} s", since.elapsed().as_secs());
+            self.fault(HistoryRule::Answers, text);
+        }
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut JournalCounts)) {

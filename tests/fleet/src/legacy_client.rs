@@ -44,7 +44,9 @@ impl LegacyClient {
     pub(crate) async fn run(self, until: Instant) {
         let mut number = 0;
         while Instant::now() < until {
+            self.journal.note(&self.name, "opening a session");
             let Some(session) = self.open().await else {
+                self.journal.end(&self.name);
                 return;
             };
             self.journal.count(|counts| counts.sessions += 1);
@@ -67,9 +69,12 @@ impl LegacyClient {
                 self.journal.count(|counts| counts.sessions_gone += 1);
             } else {
                 // The session ends by itself if this is lost.
-                let _ = send(self.request(&session, Method::DELETE, String::new())).await;
+                self.journal.note(&self.name, "ending its session");
+                let _ =
+                    timeout(ANSWER_LIMIT, send(self.request(&session, Method::DELETE, String::new()))).await;
             }
         }
+        self.journal.end(&self.name);
     }
 
     fn request(&self, session: &str, method: Method, body: String) -> HttpRequest {
@@ -112,10 +117,17 @@ impl LegacyClient {
         session.filter(|_| status == 200).ok_or_else(|| format!("status {status}: {text}"))
     }
 
-    /// Sends a ping of a session, and returns the status of the response.
+    /// Sends a ping of a session, and returns the status of the response; an error if it is the answer that says that the
+    /// outcome is not known.
     pub(crate) async fn ping(&self, session: &str) -> Result<u16, String> {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
-        self.post(session, &body).await.map(|response| response.status)
+        let response = self.post(session, &body).await?;
+        let status = response.status;
+        let text = response.text().await.map_err(|error| format!("{error:#}"))?;
+        match serde_json::from_str::<Value>(&text) {
+            Ok(answer) if status == 200 && answer.get("result").is_none() => Err(text),
+            _ => Ok(status),
+        }
     }
 
     async fn post(&self, session: &str, body: &Value) -> Result<HttpResponse, String> {
@@ -152,6 +164,7 @@ impl LegacyClient {
 
     async fn call(&self, session: &str, call: &PlannedCall) -> Result<(), SessionGone> {
         let mut progress = CallProgress::default();
+        self.journal.note(&self.name, format!("waiting for a response to {} {}", call.tool, call.key));
         let body =
             json!({ "jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": call.params() });
         let sent = timeout(ANSWER_LIMIT, send(self.request(session, Method::POST, body.to_string()))).await;
@@ -198,6 +211,12 @@ impl LegacyClient {
         let mut tellers = JoinSet::new();
         loop {
             let limit = if progress.ending.is_some() { AFTER_ANSWER } else { ANSWER_LIMIT };
+            let last = progress.position.last.as_deref().unwrap_or("nothing");
+            let what = match progress.ending {
+                None => format!("reading the stream of {} {} after {last}", call.tool, call.key),
+                Some(_) => format!("reading on after the answer of {}", call.key),
+            };
+            self.journal.note(&self.name, what);
             let event = timeout(limit, response.next_event()).await;
             match (event, &progress.ending) {
                 (Ok(Ok(Some(event))), _) => {
@@ -248,6 +267,7 @@ impl LegacyClient {
             return Err(CallEnding::Broken);
         };
         sleep(retry.unwrap_or_default()).await;
+        self.journal.note(&self.name, format!("resuming a stream after {last}"));
         let start = Instant::now();
         let mut why = String::new();
         while start.elapsed() < RECOVERY_LIMIT {

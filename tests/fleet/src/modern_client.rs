@@ -35,6 +35,7 @@ impl ModernClient {
             number += 1;
             let call = PlannedCall::new(&self.name, number, true);
             let mut progress = CallProgress::default();
+            self.journal.note(&self.name, format!("calling {} {}", call.tool, call.key));
             let ending = self.call(&call, &mut progress).await;
             progress.check_steps(call.kind);
             self.journal.record(CallRecord {
@@ -46,6 +47,7 @@ impl ModernClient {
             });
             sleep(call.pause).await;
         }
+        self.journal.end(&self.name);
     }
 
     /// Makes a call in as many rounds as it asks questions.

