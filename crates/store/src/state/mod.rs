@@ -6,6 +6,7 @@
 
 pub mod approvals;
 pub mod budgets;
+pub mod console_sessions;
 pub mod grants;
 pub mod pins;
 #[cfg(feature = "postgres")]
@@ -30,6 +31,7 @@ use store::{StateDatabase, StateKey};
 /// All parts in SQLite. A part comes after those whose tables it changes.
 const SQLITE_PARTS: &[SqlitePart] = &[
     ("budgets", budgets::SQLITE),
+    ("console sessions", console_sessions::SQLITE),
     ("grants", grants::SQLITE),
     ("matters", approvals::SQLITE),
     ("held matters", approvals::HELD_SQLITE),
@@ -41,6 +43,7 @@ const SQLITE_PARTS: &[SqlitePart] = &[
 #[cfg(feature = "postgres")]
 const POSTGRES_PARTS: &[PostgresPart] = &[
     ("budgets", budgets::POSTGRES),
+    ("console sessions", console_sessions::POSTGRES),
     ("grants", grants::POSTGRES),
     (shared_key::PART, shared_key::POSTGRES),
     ("matters", approvals::POSTGRES),
@@ -114,6 +117,14 @@ impl StateStore {
     /// The errors of [`StateStore::secret`].
     pub fn approvals(&self) -> Result<approvals::ApprovalRecords, StoreError> {
         approvals::ApprovalRecords::new(self.part("matters"))
+    }
+
+    /// Returns the browser sessions of a team's console, sealed with the key of the state.
+    ///
+    /// # Errors
+    /// The errors of [`StateStore::secret`].
+    pub fn console_sessions(&self) -> Result<console_sessions::ConsoleSessionRecords, StoreError> {
+        console_sessions::ConsoleSessionRecords::new(self.part("console sessions"))
     }
 
     /// Returns the records of tasks and the calls that started them.
