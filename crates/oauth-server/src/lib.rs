@@ -7,7 +7,7 @@
 //!   [`BearerAuth`](hospes_oauth_resource::BearerAuth)
 //! - [`OwnTokenVerifier`]: the tokens of this server, for the resource server beside it
 //! - [`LocalSignIn`], [`PasswordHash`]: users with a password of this server
-//! - [`SignInProvider`]: users of another OpenID provider
+//! - [`SignInProvider`]: users of another OpenID provider. [`PersonSignIn`] signs them in for other pages
 //! - [`RegisteredClient`], [`TrustedDocuments`]: clients that are configured, registered or have a metadata document
 //! - [`AuthStore`]: the records, in memory, in a SQLite file (feature `sqlite`) or in a PostgreSQL database that several
 //!   nodes share (feature `postgres`)
@@ -39,6 +39,7 @@
 //! | `authorize`, `consent`, `pages` | authorization requests, sign-in and consent, and their pages |
 //! | `sign_in`, `browser`, `limits` | passwords and codes of users, browser sessions, and limits of attempts |
 //! | `provider`, `delegated` | sign-in at another provider |
+//! | `person_sign_in` | [`PersonSignIn`]: the same for pages of another program part |
 //! | `tokens` | token, revocation and introspection endpoints; [`OwnTokenVerifier`] |
 //! | `clients`, `registration`, `documents`, `redirects` | clients: configured, registered, or with a metadata document; their redirects |
 //! | `connect` | pages on which users connect accounts at other servers |
@@ -56,6 +57,7 @@ mod documents;
 mod form;
 mod limits;
 mod pages;
+mod person_sign_in;
 mod provider;
 mod redirects;
 mod registration;
@@ -69,9 +71,11 @@ mod tokens;
 
 pub use auth_server::{AuthServer, InsecureIssuer};
 pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys, RegisteredClient};
+pub use delegated::provider_user;
 #[cfg(feature = "postgres")]
 pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
-pub use provider::{OWN_PARAMETERS, SignInProvider, UserAdmissionRules};
+pub use person_sign_in::{BegunSignIn, PersonSignIn, PersonSignInError, SignedInPerson};
+pub use provider::{OWN_PARAMETERS, ProviderResponse, SignInProvider, UserAdmissionRules};
 pub use redirects::{matches, may_configure, may_register};
 pub use routes::AuthServerFront;
 pub use settings::{

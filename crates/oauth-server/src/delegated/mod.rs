@@ -5,6 +5,8 @@
 //! tokens of this server's clients are valid only as long as the provider's tokens are.
 
 mod page_login;
+
+pub use page_login::provider_user;
 mod redirect;
 mod upstream_tokens;
 

@@ -4,6 +4,7 @@
 //! one page identifies the browser for some minutes.
 
 use bytes::Bytes;
+use hospes_auth::Issuer;
 use hospes_oauth_resource::TokenPrincipal;
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -18,8 +19,15 @@ use crate::store::AuthStoreError;
 impl SignInProvider {
     /// Returns the name of a provider's user in this server's own tokens.
     pub(super) fn user(&self, subject: &str) -> String {
-        format!("{} {subject}", self.issuer)
+        provider_user(&self.issuer, subject)
     }
+}
+
+/// Returns the subject of a provider's user in the tokens of an authorization server that delegates sign-in there. No
+/// two users have the same, because no issuer has a space in it.
+#[must_use]
+pub fn provider_user(issuer: &Issuer, subject: &str) -> String {
+    format!("{issuer} {subject}")
 }
 
 impl AuthServer {

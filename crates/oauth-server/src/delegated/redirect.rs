@@ -11,15 +11,16 @@ use http::{HeaderValue, Response};
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
-use url::form_urlencoded::Serializer;
 
 use crate::auth_server::AuthServer;
 use crate::authorize::{AuthorizationRequest, redirect_url};
 use crate::browser::cookie;
 use crate::consent::{SignInPurpose, redirect};
 use crate::form::RequestForm;
-use crate::provider::{ProviderError, ProviderMetadata, ProviderTokens, ProviderUser, SignInProvider};
-use crate::settings::OFFLINE;
+use crate::provider::{
+    ProviderError, ProviderMetadata, ProviderRequest, ProviderResponse, ProviderTokens, ProviderUser,
+    SignInProvider,
+};
 use crate::store::secrets::{hash, random_text};
 use crate::store::{AuthRecord, AuthStoreError, RecordKind, TakeRecordResult, encode};
 
@@ -78,41 +79,29 @@ impl AuthServer {
         let verifier = CodeVerifier::new(
             &Seed::from_system().map_err(|_| AuthStoreError("no random numbers".into()))?.draw(),
         );
+        let callback = self.provider_callback();
+        // Who is there is learnt at once, and nothing that lasts is wanted for that.
+        let is_lasting = !matches!(errand, SignInPurpose::Connection(_));
+        let request = ProviderRequest {
+            redirect_uri: &callback,
+            state: &state,
+            nonce: &nonce,
+            verifier: &verifier,
+            is_lasting,
+        };
         // The verifier is sealed: together with the code, a reader of the store could redeem it.
-        let (Ok(to), Some(sealed)) =
-            (found.server.authorization_url(), provider.seal(&state, verifier.expose()))
+        let (Some(to), Some(sealed)) =
+            (provider.authorization_url(&found, &request), provider.seal(&state, verifier.expose()))
         else {
             return Ok(failed());
         };
         let mark = provider.state_signature(&state, &errand);
         let until = self.now() + self.settings().lifetimes.pending.as_secs();
-        let is_visit = matches!(errand, SignInPurpose::Connection(_));
         let away = ProviderSignInRecord { errand, verifier: sealed, nonce: nonce.clone() };
         let key = provider_sign_in_key(&state);
         self.make_room(&key).await?;
         self.store().put(AuthRecord::new(RecordKind::Pending, key, encode(&away), until)).await?;
-        // Who is there is learnt at once, and nothing that lasts is wanted for that.
-        let wanted = |scope: &&str| !(is_visit && *scope == OFFLINE);
-        let scopes: Vec<&str> = provider.scopes.iter().filter(wanted).collect();
-        let mut query = Serializer::new(String::new());
-        query.extend_pairs([
-            ("response_type", "code"),
-            ("client_id", provider.client.as_str()),
-            ("redirect_uri", &self.provider_callback()),
-            ("state", &state),
-            ("nonce", &nonce),
-            ("code_challenge", &verifier.challenge()),
-            ("code_challenge_method", "S256"),
-            ("scope", &scopes.join(" ")),
-        ]);
-        query.extend_pairs(&provider.parameters);
-        // OpenID Connect Core, section 11: without this providers leave the scope out of what they grant.
-        let lasting = scopes.contains(&OFFLINE);
-        if lasting && !provider.parameters.iter().any(|(name, _)| name == "prompt") {
-            query.append_pair("prompt", "consent");
-        }
-        let sign = if to.query().is_some() { '&' } else { '?' };
-        let mut response = redirect(&format!("{to}{sign}{}", query.finish()));
+        let mut response = redirect(&to);
         let secure = if self.is_https() { "; Secure" } else { "" };
         let seconds = self.settings().lifetimes.pending.as_secs();
         // Lax, because the provider's redirect is a navigation that begins at another site.
@@ -225,30 +214,13 @@ impl AuthServer {
         away: &ProviderSignInRecord,
     ) -> Result<(Arc<ProviderMetadata>, ProviderTokens), ProviderError> {
         let found = provider.load_metadata(self.now()).await?;
-        // The issuer comes first (RFC 9207): before that, nothing in the answer is believed.
-        let demanded = found.server.authorization_response_iss_parameter_supported == Some(true);
-        match form.get("iss") {
-            Some(iss) if iss != provider.issuer.as_str() => {
-                return Err(ProviderError::Refused("issuer mismatch (`iss`)"));
-            }
-            None if demanded => return Err(ProviderError::Refused("`iss` is missing")),
-            _ => {}
-        }
-        let code = match (form.get("error"), form.get("code")) {
-            (Some("access_denied"), _) => return Err(ProviderError::Denied),
-            (None, Some(code)) => code,
-            _ => return Err(ProviderError::Refused("the provider returned an error")),
-        };
+        let response = ProviderResponse::new(form.get("iss"), form.get("error"), form.get("code"));
+        let code = provider.check_response(&found, response)?;
         let verifier = provider
             .open(state, &away.verifier)
             .ok_or(ProviderError::Refused("cannot decrypt the code verifier"))?;
-        let fields = [
-            ("grant_type", "authorization_code"),
-            ("code", code),
-            ("redirect_uri", &self.provider_callback()),
-            ("code_verifier", verifier.expose_secret()),
-        ];
-        let tokens = provider.request_tokens(&found, &fields).await?;
+        let callback = self.provider_callback();
+        let tokens = provider.redeem_code(&found, code, &callback, verifier.expose_secret()).await?;
         Ok((found, tokens))
     }
 

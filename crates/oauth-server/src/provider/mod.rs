@@ -1,6 +1,7 @@
 //! Provider at which users sign in: its settings, the requests to it, and the admission of its users.
 
 mod admission;
+mod code_flow;
 mod provider_client;
 
 use std::fmt;
@@ -18,6 +19,8 @@ use super::store::secrets::hash;
 use super::store::server_keys::{InvalidSealKey, RecordSeal};
 use super::store::{AuthStoreError, encode};
 pub use admission::UserAdmissionRules;
+pub(crate) use code_flow::ProviderRequest;
+pub use code_flow::ProviderResponse;
 pub(crate) use provider_client::{ProviderMetadata, ProviderTokens, ProviderUser};
 
 /// Somebody else's authorization server, at which users sign in.
@@ -28,6 +31,8 @@ pub struct SignInProvider {
     pub(crate) scopes: Scopes,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) admission: UserAdmissionRules,
+    /// Claims that userinfo is asked for where the ID token lacks them.
+    pub(crate) required_claims: Vec<String>,
     fetch: Arc<dyn HttpFetch>,
     seal: RecordSeal,
     sign: hmac::Key,
@@ -74,6 +79,7 @@ impl SignInProvider {
             scopes,
             parameters: Vec::new(),
             admission: UserAdmissionRules::everybody(),
+            required_claims: Vec::new(),
             fetch: Arc::new(fetch),
             seal,
             sign,

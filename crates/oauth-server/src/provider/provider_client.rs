@@ -47,6 +47,16 @@ pub(crate) struct ProviderUser {
     pub(crate) claims: Map<String, Value>,
 }
 
+impl ProviderUser {
+    /// Returns the user of these claims.
+    pub(crate) fn of(claims: Map<String, Value>) -> Result<Self, ProviderError> {
+        match claims.get("sub").and_then(Value::as_str) {
+            Some(subject) => Ok(Self { subject: subject.to_owned(), claims }),
+            None => Err(ProviderError::Refused("the provider returned no subject (`sub`)")),
+        }
+    }
+}
+
 impl SignInProvider {
     /// Returns the provider's metadata, from the cache or fetched anew.
     pub(crate) async fn load_metadata(&self, now: u64) -> Result<Arc<ProviderMetadata>, ProviderError> {
@@ -132,18 +142,11 @@ impl SignInProvider {
             Some(claims) => claims.ok_or(ProviderError::Refused("invalid ID token"))?,
             None => Map::new(),
         };
-        let endpoint = found.userinfo_endpoint.as_deref().and_then(secure_url);
-        let known = claims.contains_key("sub") && !self.admission.wants_more(&claims);
-        if let (false, Some(url)) = (known, endpoint) {
-            let mut request = FetchRequest::get(url, MAX_METADATA_BYTES);
-            let bearer = format!("Bearer {}", tokens.access_token.expose_secret());
-            if let Ok(mut value) = HeaderValue::try_from(bearer) {
-                value.set_sensitive(true);
-                request = request.header(AUTHORIZATION, value);
-            }
-            let response = self.send(request).await?;
-            let said: Map<String, Value> =
-                response.decode().map_err(|error| ProviderError::Unreachable(error.to_string()))?;
+        let is_missing = |name: &String| !claims.contains_key(name);
+        let wants_more = self.admission.wants_more(&claims) || self.required_claims.iter().any(is_missing);
+        if (wants_more || !claims.contains_key("sub"))
+            && let Some(said) = self.fetch_userinfo(found, tokens).await?
+        {
             // OpenID Connect Core, section 5.3.2: what is said of somebody else must not be used.
             if said.get("sub").is_none_or(|sub| claims.get("sub").is_some_and(|known| known != sub)) {
                 return Err(ProviderError::Refused(
@@ -152,10 +155,24 @@ impl SignInProvider {
             }
             merge_claims(&mut claims, said);
         }
-        match claims.get("sub").and_then(Value::as_str) {
-            Some(subject) => Ok(ProviderUser { subject: subject.to_owned(), claims }),
-            None => Err(ProviderError::Refused("the provider returned no subject (`sub`)")),
+        ProviderUser::of(claims)
+    }
+
+    /// Asks for the claims of the user of an access token. `None` if the provider has no endpoint for that.
+    pub(crate) async fn fetch_userinfo(
+        &self,
+        found: &ProviderMetadata,
+        tokens: &ProviderTokens,
+    ) -> Result<Option<Map<String, Value>>, ProviderError> {
+        let Some(url) = found.userinfo_endpoint.as_deref().and_then(secure_url) else { return Ok(None) };
+        let mut request = FetchRequest::get(url, MAX_METADATA_BYTES);
+        let bearer = format!("Bearer {}", tokens.access_token.expose_secret());
+        if let Ok(mut value) = HeaderValue::try_from(bearer) {
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
         }
+        let response = self.send(request).await?;
+        response.decode().map(Some).map_err(|error| ProviderError::Unreachable(error.to_string()))
     }
 
     fn is_valid_id_token(&self, claims: &Map<String, Value>, nonce: &str, now: u64) -> bool {

@@ -12,6 +12,7 @@ mod grants;
 mod killed;
 #[cfg(feature = "sqlite")]
 mod once;
+mod person_sign_in;
 mod proofs;
 mod signing;
 mod visits;

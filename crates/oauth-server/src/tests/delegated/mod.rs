@@ -60,6 +60,11 @@ impl Third {
         *self.0.subject.lock() = Some(subject);
     }
 
+    /// Sets the response of its userinfo endpoint.
+    pub(in crate::tests) fn set_userinfo(&self, claims: Value) {
+        *self.0.userinfo.lock() = claims;
+    }
+
     /// Returns the response that the browser brings back.
     pub(in crate::tests) fn sign_in(&self, away: &HashMap<String, String>) -> String {
         let code = format!("third-code-{}", self.0.codes.lock().len());
