@@ -13,8 +13,9 @@ use hospes_fleet_testkit::eventually;
 use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_store::budgets::BudgetRecords;
+use hospes_store::console_sessions::{ConsoleSession, MAX_SESSIONS_OF_PERSON};
 use hospes_store::{PostgresSettings, StateStore, StoreError};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use zeroize::Zeroizing;
 
 fn secrets(bytes: &[u8]) -> Vec<Zeroizing<[u8; 32]>> {
@@ -323,4 +324,69 @@ async fn the_documented_backup_is_restored() {
         restored.take("before".to_owned(), Timestamp::now()).await.unwrap().flatten().as_deref(),
         Some("ann")
     );
+}
+
+/// Of several nodes one ends a sign-in and renews a session's claims, and a session that one ends is over at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_ins_and_sessions_of_the_console_are_those_of_all_nodes() {
+    let server = PostgresServer::start(PostgresOptions::default());
+    let nodes = [connect(&server).await, connect(&server).await, connect(&server).await];
+    let consoles = nodes.each_ref().map(|node| node.console_sessions().unwrap());
+    let (now, idle) = (Timestamp::now(), SignedDuration::from_hours(12));
+    for round in 0..10 {
+        let state = format!("state {round}");
+        consoles[0].begin_sign_in(state.clone(), "a nonce", after(60)).await.unwrap();
+        let taken = consoles.each_ref().map(|console| {
+            let (console, state) = (console.clone(), state.clone());
+            tokio::spawn(async move { console.take_sign_in(state, Timestamp::now()).await.unwrap() })
+        });
+        let mut times = 0;
+        for taken in taken {
+            if let Some(body) = taken.await.unwrap() {
+                assert_eq!(body, "a nonce");
+                times += 1;
+            }
+        }
+        assert_eq!(times, 1, "once");
+    }
+    let session = |name: &str, person: &str| ConsoleSession {
+        key: format!("hash {name}"),
+        id: format!("id {name}"),
+        person: person.to_owned(),
+        opened: now,
+        seen: now,
+        until: after(3600),
+        checked: now,
+        body: "a token".to_owned(),
+    };
+    for number in 0..=MAX_SESSIONS_OF_PERSON {
+        let mut session = session(&number.to_string(), "ann");
+        session.opened = now + SignedDuration::from_secs(i64::try_from(number).unwrap());
+        assert!(consoles[0].insert(session).await.unwrap());
+    }
+    assert!(consoles[1].insert(session("b", "bob")).await.unwrap());
+    let list = async |person: Option<&str>| {
+        consoles[2].list(person.map(str::to_owned), now, idle).await.unwrap().len()
+    };
+    assert_eq!((list(Some("ann")).await, list(Some("bob")).await), (MAX_SESSIONS_OF_PERSON, 1));
+    assert_eq!(list(None).await, MAX_SESSIONS_OF_PERSON + 1);
+    let find = async |place: usize, name: &str| {
+        consoles[place].find(format!("hash {name}"), now, idle).await.unwrap()
+    };
+    assert!(find(0, "0").await.is_none(), "the oldest has ended");
+    assert_eq!(find(2, "b").await.unwrap().body, "a token");
+    let later = now + SignedDuration::from_hours(1);
+    let claim = async |place: usize| {
+        let known = find(place, "b").await.unwrap().checked;
+        consoles[place].claim_check("hash b".to_owned(), known, later).await.unwrap()
+    };
+    assert!(claim(0).await);
+    let checked = session("b", "bob").checked;
+    assert!(!consoles[1].claim_check("hash b".to_owned(), checked, later).await.unwrap());
+    consoles[1].record_use("hash b".to_owned(), later).await.unwrap();
+    consoles[1].set_body("hash b".to_owned(), "another token").await.unwrap();
+    assert_eq!(find(0, "b").await.unwrap().body, "another token");
+    assert!(!consoles[0].end("id b".to_owned(), Some("ann".to_owned())).await.unwrap());
+    assert!(consoles[0].end("id b".to_owned(), None).await.unwrap());
+    assert!(find(2, "b").await.is_none());
 }
