@@ -122,10 +122,12 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 22] = [
+const ALL: [&KeyTable; 24] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
+    &CONSOLE_TEAM,
+    &CONSOLE_TEAM_ROLES,
     &NOTIFY,
     &SERVER,
     &TOOLS,
@@ -209,7 +211,13 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
     path: "console",
     about: "The web console.",
     keys: &[
-        Key::new("listen", Address, "127.0.0.1:7338", "Loopback address of the console, or `off`."),
+        Key::new(
+            "listen",
+            Address,
+            "127.0.0.1:7338",
+            "Loopback address of the console, or `off`. With `team` it can be any address.",
+        ),
+        Key::new("team", Table, "", "Sign-in of several people."),
         Key::new(
             "questions",
             Boolean,
@@ -228,6 +236,45 @@ pub(super) const CONSOLE: KeyTable = KeyTable {
             "64",
             "Maximum number of event streams of browsers, of programs at terminals and of other programs, each, up to 4096. One client has a quarter.",
         ),
+    ],
+};
+
+pub(super) const CONSOLE_TEAM: KeyTable = KeyTable {
+    path: "console.team",
+    about: "Sign-in of several people to the console, at an OpenID provider. Register `PUBLIC_URL/sign-in/callback` there.",
+    keys: &[
+        Key::new(
+            "issuer",
+            Url,
+            "",
+            "Issuer of the provider; required. Users of the endpoint sign in there, too.",
+        ),
+        Key::new("client_id", Text, "", "Client ID of the console; required."),
+        Key::new("client_secret", Secret, "", "Client secret."),
+        Key::new(
+            "public_url",
+            Url,
+            "",
+            "Origin at which browsers reach the console, of https; required. A proxy terminates TLS and passes `Host` on.",
+        ),
+        Key::new(
+            "scopes",
+            Texts,
+            "[\"openid\", \"profile\"]",
+            "Scopes that are requested. With `offline_access` groups are read again each hour.",
+        ),
+        Key::new("groups_claim", Text, "groups", "Claim that has the groups of a person."),
+        Key::new("roles", Table, "", "Groups that have each role; required."),
+    ],
+};
+
+pub(super) const CONSOLE_TEAM_ROLES: KeyTable = KeyTable {
+    path: "console.team.roles",
+    about: "Groups that have each role of the console. Others are refused.",
+    keys: &[
+        Key::new("admin", Texts, "", "Servers, definitions, rules, sessions and everybody's record."),
+        Key::new("auditor", Texts, "", "Everybody's record, without arguments of calls."),
+        Key::new("member", Texts, "", "Approvals, permissions, sessions and record of one's own."),
     ],
 };
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
+use super::console_team::ConsoleTeamConfig;
 use super::document::{ConfigFormat, format, parse};
 use super::error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning};
 use super::expand::{ConfigDialect, ExpansionScope, SecretLookup};
@@ -352,6 +353,7 @@ struct ConfigMerge {
     callers: Option<LocatedSetting<AllowedCallers>>,
     auth: Option<LocatedSetting<AuthConfig>>,
     console: Option<LocatedSetting<ConsoleConfig>>,
+    console_team: Option<LocatedSetting<ConsoleTeamConfig>>,
     accounts: Option<LocatedSetting<AccountsConfig>>,
     metrics_listen: Option<LocatedSetting<SocketAddr>>,
     fleet: Option<LocatedSetting<FleetConfig>>,
@@ -376,6 +378,7 @@ impl ConfigMerge {
         merge_setting("endpoint.callers", &mut self.callers, part.callers, &mut self.errors);
         merge_setting("auth", &mut self.auth, part.auth, &mut self.errors);
         merge_setting("console.listen", &mut self.console, part.console, &mut self.errors);
+        merge_setting("console.team", &mut self.console_team, part.console_team, &mut self.errors);
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         merge_setting("metrics.listen", &mut self.metrics_listen, part.metrics_listen, &mut self.errors);
         merge_setting("fleet", &mut self.fleet, part.fleet, &mut self.errors);
@@ -462,6 +465,7 @@ impl ConfigMerge {
         self.config.callers = self.callers.map(|callers| callers.value);
         self.config.auth = self.auth.map(|auth| auth.value);
         self.config.console = self.console.map(|console| console.value);
+        self.config.console_team = self.console_team.map(|team| team.value);
         self.config.metrics_listen = self.metrics_listen.map(|listen| listen.value);
         self.config.fleet = self.fleet.map(|fleet| fleet.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);

@@ -7,6 +7,7 @@ mod auth;
 mod auto_update;
 mod command_line;
 pub mod connect;
+mod console_team;
 mod decision_source;
 mod document;
 mod error;
@@ -62,6 +63,7 @@ pub use argument_check::ArgumentCheck;
 pub use auth::{AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, AuthSignIn, DpopRequirement};
 pub use auto_update::AutoUpdate;
 pub use command_line::{SplitCommandError, split_command};
+pub use console_team::ConsoleTeamConfig;
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
 pub use fleet::FleetConfig;
@@ -74,7 +76,9 @@ pub use model::{
     ServerConfig, ServerTimeouts, SkippedServer,
 };
 pub use models::ModelsConfig;
-pub use native::{CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen};
+pub use native::{
+    CONSOLE_FORM, HOST_FORM, ORIGIN_FORM, is_host, is_origin, parse_console, parse_listen, parse_team_console,
+};
 pub use nearest::nearest;
 pub use notify::{NotificationChannels, NotificationWebhook};
 pub use own_audit::set_recorded_arguments;

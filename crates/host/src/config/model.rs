@@ -9,6 +9,7 @@ use super::accounts::AccountsConfig;
 use super::argument_check::ArgumentCheck;
 use super::auth::AuthConfig;
 use super::auto_update::AutoUpdate;
+use super::console_team::ConsoleTeamConfig;
 use super::decision_source::DecisionSource;
 use super::error::{ConfigErrors, ConfigSource, ConfigWarning};
 use super::fleet::FleetConfig;
@@ -35,6 +36,8 @@ pub struct HostConfig {
     pub auth: Option<AuthConfig>,
     /// Address on which the console listens, if configured.
     pub console: Option<ConsoleConfig>,
+    /// Sign-in of the people of a team to the console. Without it, the console is for the person of this machine.
+    pub console_team: Option<ConsoleTeamConfig>,
     /// Address on which metrics are served, if configured.
     pub metrics_listen: Option<SocketAddr>,
     /// Settings of a node, if this host is one of several behind one address.

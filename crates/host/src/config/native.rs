@@ -7,6 +7,7 @@ use hospes::transport::http_server::{AllowedHosts, AllowedOrigins};
 
 use super::accounts::read_accounts;
 use super::auth::read_auth;
+use super::console_team::read_console_team;
 use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigNode, ConfigValue};
 use super::expand::ExpansionScope;
@@ -59,8 +60,13 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
     }
     if let Some(mut console) = table.table("console", &keys::CONSOLE, report) {
         if let Some(entry) = console.take("listen", report) {
-            let value = console_place(&console, entry, report);
+            let is_for_team = console.has("team");
+            let value = console_place(&console, entry, is_for_team, report);
             part.console = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+        }
+        if let Some(entry) = console.take("team", report) {
+            let value = read_console_team(&entry.node, scope, report);
+            part.console_team = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
         part.console_questions = console.boolean("questions", report);
         part.console_streams = console.count("max_streams", report);
@@ -212,7 +218,16 @@ pub fn parse_console(text: &str) -> Option<ConsoleConfig> {
         return Some(ConsoleConfig::Off);
     }
     // Whoever reaches the console may decide in place of the person, so other machines never do.
-    parse_listen(text).filter(|address| address.ip().is_loopback()).map(ConsoleConfig::Listen)
+    parse_team_console(text)
+        .filter(|place| matches!(place, ConsoleConfig::Listen(address) if address.ip().is_loopback()))
+}
+
+/// Reads where the console of a team listens, which asks each request for its sign-in: any address, or `off`.
+pub fn parse_team_console(text: &str) -> Option<ConsoleConfig> {
+    if text.trim() == "off" {
+        return Some(ConsoleConfig::Off);
+    }
+    parse_listen(text).map(ConsoleConfig::Listen)
 }
 
 /// Description of a valid console address.
@@ -222,6 +237,7 @@ pub const CONSOLE_FORM: &str =
 fn console_place(
     table: &SettingsTable<'_>,
     entry: &ConfigEntry,
+    is_for_team: bool,
     report: &mut ConfigReport,
 ) -> Option<ConsoleConfig> {
     let text = match &entry.node.value {
@@ -229,7 +245,8 @@ fn console_place(
         ConfigValue::String(text) | ConfigValue::Number(text) => text,
         _ => return report.wrong_type(&entry.node, None, table.field(entry), "a string or a port"),
     };
-    match parse_console(text) {
+    let parsed = if is_for_team { parse_team_console(text) } else { parse_console(text) };
+    match parsed {
         Some(place) => Some(place),
         None => table.invalid(&entry.node.at, &table.field(entry), CONSOLE_FORM, "", report),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::accounts::AccountsConfig;
 use super::auth::AuthConfig;
+use super::console_team::ConsoleTeamConfig;
 use super::decision_source::DecisionSource;
 use super::document::{ConfigEntry, ConfigValue};
 use super::error::{ConfigErrors, ConfigSource};
@@ -32,6 +33,7 @@ pub(super) struct PartialConfig {
     pub(super) callers: Option<LocatedSetting<AllowedCallers>>,
     pub(super) auth: Option<LocatedSetting<AuthConfig>>,
     pub(super) console: Option<LocatedSetting<ConsoleConfig>>,
+    pub(super) console_team: Option<LocatedSetting<ConsoleTeamConfig>>,
     pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
     pub(super) metrics_listen: Option<LocatedSetting<SocketAddr>>,
     pub(super) fleet: Option<LocatedSetting<FleetConfig>>,

@@ -1,6 +1,7 @@
 //! Tests of whole files, in every supported format, and of the messages about errors.
 
 mod auth;
+mod console_team;
 mod foreign;
 mod profiles;
 mod sandbox;

@@ -25,6 +25,8 @@ fn read_everything() {
     let own = "
         [endpoint]
         [console]
+        [console.team]
+        [console.team.roles]
         [notify]
         [auth]
         issuer = 'https://login.example.org'
