@@ -11,6 +11,8 @@ mod own_issuer;
 mod own_issuer;
 #[cfg(feature = "authorization-server")]
 mod server;
+#[cfg(feature = "authorization-server")]
+mod team_console;
 mod values;
 
 use std::net::SocketAddr;
@@ -18,7 +20,8 @@ use std::sync::Arc;
 
 use hospes_auth::dpop::ProofNonces;
 use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
-use hospes_host::config::{AccountsConfig, AuthConfig};
+use hospes_console::TeamConsole;
+use hospes_host::config::{AccountsConfig, AuthConfig, HostConfig};
 use hospes_oauth::CredentialStore as Kept;
 use hospes_oauth_resource::{
     AnyTokenVerifier, BearerAuth, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier, TokenPrincipal,
@@ -30,8 +33,11 @@ pub(crate) use self::accounts::users_can_sign_in;
 use self::endpoint::{
     AccountPages, EndpointAuthorization, EndpointParts, EndpointUrls, IssuedMiddleware, SCOPE, bound,
 };
+#[cfg(not(feature = "authorization-server"))]
+use self::own_issuer as team_console;
 use self::own_issuer::{require_own_tokens, with_account_pages};
 use self::values::{fetcher, identifier, mistake, scopes};
+use crate::enforcement::open_state;
 use crate::exit::{CliError, CliResult};
 use crate::fleet::SharedState;
 use crate::output::CliOutput;
@@ -78,6 +84,26 @@ pub(crate) async fn authorization(
         None => require_own_tokens(parts, shared).await?,
     };
     Ok(Some(EndpointAuthorization { front, url, host, by, accounts, token }))
+}
+
+/// Creates the settings of a console for a team, if the configuration has them. `address` is that of the endpoint.
+pub(crate) fn team_console(
+    config: &HostConfig,
+    address: SocketAddr,
+    shared: Option<&SharedState>,
+) -> CliResult<Option<TeamConsole>> {
+    let Some(team) = &config.console_team else { return Ok(None) };
+    let auth = config.auth.clone().unwrap_or_default();
+    let own = Issuer::new(base(&auth, address)?).map_err(|error| mistake("auth.base_url", &error))?;
+    let state = match shared {
+        Some(shared) => Some(shared.state.clone()),
+        None => open_state()?,
+    };
+    let state = state.ok_or_else(|| {
+        CliError::usage("[console.team]: no folder found for the sessions of the console")
+            .hint("set HOME or XDG_STATE_HOME")
+    })?;
+    team_console::team_console(team, &auth, own, &state).map(Some)
 }
 
 /// Creates the middleware that accepts the tokens of an external authorization server.

@@ -6,6 +6,7 @@ import { stringify } from "./json.js";
 import { head, recordProblem } from "./parts.js";
 import { KIND_WORDS, latency, timeline, volume } from "./chart.js";
 import { bytes, count, many, micros, moment, time } from "./format.js";
+import { has } from "./team.js";
 
 const PAGE = 100;
 const KINDS = { call: "tool call", prompt: "prompt", resource: "resource", completion: "completion", subscription: "subscription", task: "task", decision: "decision", definition: "definition", server: "server",
@@ -56,9 +57,14 @@ function shift(app, by) {
   look(app, { until });
 }
 
+/** What others may not see: the state of the servers, and what all did together. */
+const NO_STATUS = { servers: [] };
+const NO_DIGEST = { servers: [] };
+
 export const activity = {
   name: "Activity",
   path: "/activity",
+  roles: ["member", "admin", "auditor"],
   icon: ["M3 12h4l3-8 4 16 3-8h4"],
   topics: ["activity"],
   match: (at) => (at === "/activity" ? {} : null),
@@ -72,8 +78,8 @@ export const activity = {
     const [{ entries }, summary, status, digest] = await Promise.all([
       get(`activity${query({ ...filter, limit: Math.min(more, 500), gathered: true })}`, signal),
       get(`activity/summary${query({ ...filter, until: until.toISOString(), fit: true })}`, signal),
-      get("servers", signal),
-      get(`activity/digest${query({ since: filter.since, until: until.toISOString() })}`, signal),
+      has("admin") ? get("servers", signal) : NO_STATUS,
+      has("admin", "auditor") ? get(`activity/digest${query({ since: filter.since, until: until.toISOString() })}`, signal) : NO_DIGEST,
     ]);
     // The chart of one tool has the time range of the others.
     const about = wanted.tool && { ...filter, since: summary.since, until: until.toISOString(), server: wanted.of, subject: wanted.tool };

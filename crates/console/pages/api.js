@@ -34,7 +34,7 @@ export async function request(method, path, body, signal, keepalive = false) {
   const answer = await response.text().then(parse).catch(() => ({}));
   if (response.ok) return answer;
   const said = answer.error ?? {};
-  if (response.status === 401) dispatchEvent(new Event("hospes:out"));
+  if (response.status === 401) dispatchEvent(new CustomEvent("hospes:out", { detail: said.code }));
   throw new Refused(response.status, said.code ?? String(response.status), said.message ?? response.statusText);
 }
 
@@ -50,7 +50,7 @@ export async function stream(path, body, signal, each) {
   }
   if (!response.ok) {
     const { error: said = {} } = await response.text().then(parse).catch(() => ({}));
-    if (response.status === 401) dispatchEvent(new Event("hospes:out"));
+    if (response.status === 401) dispatchEvent(new CustomEvent("hospes:out", { detail: said.code }));
     throw new Refused(response.status, said.code ?? String(response.status), said.message ?? response.statusText);
   }
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -18,17 +18,18 @@ import { ruleEditor } from "./rules.js";
 import { profiles } from "./profiles.js";
 import { tryTool } from "./try.js";
 import { welcome } from "./welcome.js";
+import { door, has, isTeam, take } from "./team.js";
 
 /**
  * A page: `name`, `path` and `icon` for the list of pages; `match(path)` says whether an address is its, and what stands in
  * it; `load(found, signal)` fetches what it shows; `view(data, found, app)` makes it; `topics` are the news after which it is
  * fetched again; `keys(data, found, app)` is what it has on the keyboard; `title(data)` what stands on the
  * tab of the window, with the number that matters. A page with `isInner` is not in the list; `parent` is the path of the page that is
- * marked there instead.
+ * marked there instead. With a team, the list has the pages with `roles` of which somebody has one.
  */
-const pages = [home, approvals, servers, activity, grants, models, sessions];
+let pages = [home, approvals, servers, activity, grants, models, sessions];
 const inner = [add, connect, welcome, tryTool, ruleEditor, profiles, serverSettings, serverUpdate];
-const every = [...inner, ...pages];
+let every = [...inner, ...pages];
 
 const main = document.getElementById("main");
 let page;
@@ -139,13 +140,17 @@ function theme(next) {
   button.onclick = () => theme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
 }
 
-function out() {
+function out({ detail: code }) {
   if (isOut) return;
   isOut = true;
   setPageKeys([]);
   document.body.classList.add("is-out");
   document.title = "hospes";
   patch(document.getElementById("nav"));
+  if (code === "sign-in") {
+    door(main);
+    return;
+  }
   patch(main, h("div", { class: "door", key: "out" },
     h("h1", null, "This browser is not signed in"),
     h("p", null, "The console opens with a one-time link. “hospes up” shows one when it starts; this command creates a new one:"),
@@ -157,7 +162,6 @@ addEventListener("hospes:out", out);
 addEventListener("hospes:go", ({ detail: { path, isKept } }) => go(path, false, isKept));
 addEventListener("popstate", () => go(location.pathname, true));
 document.getElementById("help").onclick = help;
-setPages(pages, go);
 theme();
 
 const state = document.getElementById("link-state");
@@ -180,6 +184,9 @@ function heard(topic) {
 
 try {
   const about = await get("console");
+  take(about);
+  if (isTeam()) every = pages = pages.filter((one) => one.roles && has(...one.roles));
+  setPages(pages, go);
   document.getElementById("link-state").title = `hospes ${about.version}, process ${about.pid}`;
   follow(heard, linked);
   await go(location.pathname + location.search, true);

@@ -42,6 +42,7 @@ addEventListener("pointerdown", (event) => {
 export const approvals = {
   name: "Approvals",
   path: "/approvals",
+  roles: ["member", "admin"],
   icon: ["M12 3l7 3v5c0 4.6-2.9 8.4-7 10-4.1-1.6-7-5.4-7-10V6z", "M9 12l2.2 2.2L15.2 10"],
   topics: ["approvals", "grants"],
   match(at) {

@@ -7,30 +7,36 @@ import { ago, many, moment, span } from "./format.js";
 import { head } from "./parts.js";
 import { proposals } from "./proposals.js";
 import { ruleList } from "./rule_list.js";
+import { has, isTeam } from "./team.js";
 
 let search = "";
 
 export const grants = {
   name: "Grants",
   path: "/grants",
+  roles: ["member", "admin"],
   icon: ["M8 12.5a4 4 0 1 1 3.2 3.9L9 18.6H7v2H4v-3l4.3-4.3z", "M15 9h.01"],
   topics: ["grants", "rules"],
   match: (at) => (at === "/grants" ? {} : null),
   load: async (_, signal) => {
+    if (isTeam()) {
+      const [{ grants: all }, rules] = await Promise.all([get("grants", signal), has("admin") ? get("rules", signal) : undefined]);
+      return { all, rules };
+    }
     const [{ grants: all }, rules, proposed, setup] = await Promise.all([get("grants", signal), get("rules", signal), get("rules/proposals", signal), get("setup", signal)]);
     return { all, rules, proposed, setup };
   },
   view({ all, rules, proposed, setup }, _, app) {
     const shown = all.filter((one) => `${one.server} ${one.name} ${one.application ?? ""} ${one.principal ?? ""} ${(one.values ?? []).join(" ")}`.toLowerCase().includes(search.toLowerCase()));
     return [
-      head("Grants and rules", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
+      head(has("admin") ? "Grants and rules" : "Grants", h("input", { type: "search", class: "search", "data-search": true, placeholder: "Find  /", "aria-label": "Find a grant", value: search,
         oninput: (event) => { search = event.target.value; app.render(); } })),
       h("p", { class: "lead", key: "lead" }, "Decisions that you made for more than one call. Revoked grants require approval again."),
       shown.length === 0 && h("p", { class: "empty", key: "none" }, search ? "No matching grants." : "No lasting grants."),
       group("Known targets and values", "You approved these. The guard does not ask because they are new.", shown.filter((one) => one.effect === "known"), app),
       group("Permissions and blocks", null, shown.filter((one) => one.effect !== "known"), app),
-      proposals(proposed, setup, app),
-      ruleList(rules, app),
+      proposed && proposals(proposed, setup, app),
+      rules && ruleList(rules, app),
     ];
   },
 };

@@ -10,6 +10,7 @@ const opened = new Set();
 export const models = {
   name: "Models",
   path: "/models",
+  roles: ["admin"],
   icon: ["M12 3l8 4.5v9L12 21l-8-4.5v-9z", "M4 7.5l8 4.5 8-4.5M12 12v9"],
   topics: ["models", "servers"],
   match: (at) => (at === "/models" ? {} : null),

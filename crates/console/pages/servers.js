@@ -11,6 +11,7 @@ import { fields } from "./schema.js";
 import { undoBar } from "./server_change.js";
 import { checkButton, checkPanel, runChecks } from "./checks.js";
 import { signInButton, signInPanel, signOutButton } from "./sign_in.js";
+import { isTeam } from "./team.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "retrying", withheld: "waits for review", failed: "failed", stopped: "stopped" };
 const TRANSPORTS = { stdio: "program", http: "HTTP", builtin: "built in" };
@@ -22,6 +23,7 @@ let tab = "tools";
 export const servers = {
   name: "Servers",
   path: "/servers",
+  roles: ["admin"],
   icon: ["M4 5h16v5H4zM4 14h16v5H4z", "M7.5 7.5h.01M7.5 16.5h.01"],
   topics: ["servers", "definitions"],
   match(at) {
@@ -62,7 +64,7 @@ const restartButton = (name, app) => h("button", {
   onclick: () => restart(name, app),
 }, "Restart");
 
-const settingsLink = (name) => inside(`/servers/${path(name)}/settings`, { class: "button-link", "data-settings": name, "aria-label": `Settings of ${name}` }, "Settings");
+const settingsLink = (name) => !isTeam() && inside(`/servers/${path(name)}/settings`, { class: "button-link", "data-settings": name, "aria-label": `Settings of ${name}` }, "Settings");
 
 function all(status, app) {
   const shown = status.servers.filter((server) => `${server.name} ${server.target}`.toLowerCase().includes(search.toLowerCase()));
@@ -72,7 +74,7 @@ function all(status, app) {
       h("input", {
         type: "search", class: "search", "data-search": true, placeholder: "Find a server  /", "aria-label": "Find a server", value: search,
         oninput: (event) => { search = event.target.value; app.render(); },
-      }), inside("/profiles", { class: "button-link", "data-profiles": true }, status.profiles?.length > 0 ? many(status.profiles.length, "profile") : "Profiles")),
+      }), !isTeam() && inside("/profiles", { class: "button-link", "data-profiles": true }, status.profiles?.length > 0 ? many(status.profiles.length, "profile") : "Profiles")),
     fileProblems(status),
     recordProblem(status),
     undoBar(null, app),
@@ -155,7 +157,7 @@ function one({ status, offers, isSignedIn, pinned: all }, app) {
   const items = shown[2].filter((item) => `${item.name} ${item.title ?? ""} ${item.uri ?? item.uriTemplate ?? ""}`.toLowerCase().includes(words));
   return [
     h("p", { class: "crumb", key: "crumb" }, inside("/servers", null, "Servers")),
-    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), account({ status, isSignedIn }, app), checkButton(status.name, app), settingsLink(status.name), restartButton(status.name, app)),
+    head(status.name, state(status), inside(`/activity${query({ server: status.name })}`, { class: "soft small" }, "Its activity"), !isTeam() && account({ status, isSignedIn }, app), !isTeam() && checkButton(status.name, app), settingsLink(status.name), restartButton(status.name, app)),
     h("p", { class: "target", key: "target" }, status.target),
     h("p", { class: "counts", key: "counts" }, counts(status), chips(status)),
     waits(pinned) && shown[0] !== "trust" && h("p", { class: "warn", key: "waits" }, waits(pinned), " ", h("button", { type: "button", class: "quiet", "data-trust": true, onclick: () => { tab = "trust"; app.render(); } }, "Review")),
@@ -200,7 +202,7 @@ function definition(key, name, title, text, beside, more) {
 }
 
 const tool = (item, server) => definition(item.name, item.name, item.title ?? item.annotations?.title, item.description, effects(item.annotations),
-  [h("p", { class: "try-link", key: "try" }, inside(`/servers/${path(server)}/tools/${path(item.name)}`, { class: "button-link", "data-try": item.name }, "Try it")), fields(item.inputSchema), json(item)]);
+  [!isTeam() && h("p", { class: "try-link", key: "try" }, inside(`/servers/${path(server)}/tools/${path(item.name)}`, { class: "button-link", "data-try": item.name }, "Try it")), fields(item.inputSchema), json(item)]);
 
 const prompt = (item) => definition(item.name, item.name, item.title, item.description, [],
   [(item.arguments ?? []).length > 0 && h("dl", { class: "facts" }, item.arguments.map((one) => h("div", null,

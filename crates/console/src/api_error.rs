@@ -26,6 +26,20 @@ pub(crate) enum ApiError {
         "this browser is not signed in or its session has ended; open a new link (`hospes console` creates one)"
     )]
     NoSession,
+    #[error("you are not signed in, or your session has ended; sign in again")]
+    NoPerson,
+    #[error("your role does not allow this")]
+    OtherRole,
+    #[error(
+        "this is done on the machine of the host, with the command `hospes`; a team's console does not do it"
+    )]
+    OnMachine,
+    #[error("this endpoint is not in the table of access, so it is not served")]
+    Unclassified,
+    #[error("the sign-in provider does not answer; try again in a moment")]
+    NoProvider,
+    #[error("this console is for a team: open {0} and sign in there")]
+    ForTeam(String),
     #[error("this link was already used or has expired; `hospes console` creates a new one")]
     NoLink,
     #[error(transparent)]
@@ -77,7 +91,7 @@ pub(crate) enum ApiError {
     Unseen(Vec<String>),
     #[error("{0}")]
     Spending(String),
-    #[error("the audit record cannot be read")]
+    #[error("the audit log or the state of the host cannot be used")]
     Store(#[from] StoreError),
 }
 
@@ -86,6 +100,11 @@ impl ApiError {
         match self {
             Self::Elsewhere(_) => (StatusCode::FORBIDDEN, "elsewhere"),
             Self::NoSession => (StatusCode::UNAUTHORIZED, "no-session"),
+            Self::NoPerson => (StatusCode::UNAUTHORIZED, "sign-in"),
+            Self::OtherRole | Self::Unclassified => (StatusCode::FORBIDDEN, "role"),
+            Self::OnMachine => (StatusCode::FORBIDDEN, "machine"),
+            Self::NoProvider => (StatusCode::BAD_GATEWAY, "no-provider"),
+            Self::ForTeam(_) => (StatusCode::CONFLICT, "team"),
             Self::NoLink => (StatusCode::FORBIDDEN, "no-link"),
             Self::NotADecider(_) => (StatusCode::FORBIDDEN, "not-a-decider"),
             Self::NoToken => (StatusCode::FORBIDDEN, "no-token"),
@@ -156,7 +175,10 @@ impl IntoResponse for ApiError {
         let (status, code) = self.code();
         // The response leaves out the cause, which is logged for the operator.
         if let Self::Store(error) = &self {
-            tracing::error!(error = error as &dyn std::error::Error, "the audit record cannot be read");
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "the audit log or the state cannot be used"
+            );
         }
         let body = serde_json::json!({ "error": ApiErrorBody { code, message: self.to_string() } });
         (status, Json(body)).into_response()

@@ -16,10 +16,13 @@ use hospes_proto::http::AllowedHosts;
 use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method};
+use subtle::ConstantTimeEq as _;
 
 use crate::api_error::ApiError;
 use crate::client_quota::ConsoleClient;
 use crate::console::Console;
+use crate::sessions::hash_text;
+use crate::team::{SESSION_COOKIE, TeamConsole, TeamPerson};
 
 /// Header in which the console's pages send the key of their session.
 pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
@@ -29,6 +32,8 @@ pub(crate) const SESSION_KEY_HEADER: &str = "x-hospes-key";
 pub(crate) enum ConsoleCaller {
     /// A browser, identified by its session.
     Browser(String),
+    /// A person of a team, who is signed in with a browser.
+    Person(Arc<TeamPerson>),
     /// A program of the same user, over the Unix socket. The system reports its identity, not the program.
     Program(Arc<LocalProgram>),
 }
@@ -46,6 +51,9 @@ impl ConsoleCaller {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Browser(id) => format!("the person at the console, browser session {id}"),
+            Self::Person(person) => {
+                format!("{}, at the console, browser session {}", person.principal, person.session)
+            }
             Self::Program(program) => program.decider.describe(None),
         }
     }
@@ -54,6 +62,8 @@ impl ConsoleCaller {
     pub(crate) fn client(&self) -> ConsoleClient {
         match self {
             Self::Browser(id) => ConsoleClient::Browser(id.clone()),
+            // One share for all sessions of a person.
+            Self::Person(person) => ConsoleClient::Browser(person.principal.clone()),
             Self::Program(program) => match program.decider {
                 Decider::Terminal { .. } => ConsoleClient::Terminal(program.process),
                 _ => ConsoleClient::Program(program.process),
@@ -64,44 +74,82 @@ impl ConsoleCaller {
     pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Self::Browser(id) => Some(id),
+            Self::Person(person) => Some(&person.session),
             Self::Program(_) => None,
         }
+    }
+
+    /// Returns the person of a team. `None` for callers who see everything: the person of this machine, and its programs.
+    pub(crate) fn person(&self) -> Option<&TeamPerson> {
+        match self {
+            Self::Person(person) => Some(person),
+            Self::Browser(_) | Self::Program(_) => None,
+        }
+    }
+
+    /// Returns true if something of this principal may be shown to the caller.
+    pub(crate) fn owns(&self, principal: Option<&str>) -> bool {
+        self.person().is_none_or(|person| person.owns(principal))
+    }
+
+    /// Returns the principal to which the record that the caller reads is limited, if it is.
+    pub(crate) fn record_limit(&self) -> Option<&str> {
+        let person = self.person().filter(|person| !person.reads_everybody())?;
+        Some(&person.principal)
     }
 }
 
 /// Rejects requests that do not come from the console's own pages: other host names (DNS rebinding), other origins,
 /// other sites.
-pub(crate) async fn check_origin(request: Request, next: Next) -> Result<Response, ApiError> {
+pub(crate) async fn check_origin(
+    State(console): State<Console>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
     let path = request.uri().path();
     // A page may be opened from anywhere, such as a link in an application or a bookmark.
     let is_page =
         request.method() == Method::GET && !path.starts_with("/api/") && !path.starts_with("/assets/");
-    check_headers(&request, is_page)?;
+    check_headers(&request, is_page, console.team())?;
     Ok(next.run(request).await)
 }
 
-fn check_headers(request: &Request, is_page: bool) -> Result<(), ApiError> {
+fn check_headers(request: &Request, is_page: bool, team: Option<&TeamConsole>) -> Result<(), ApiError> {
     let headers = request.headers();
     let host =
         single_header(headers, HOST.as_str())?.ok_or(ApiError::Elsewhere("the `Host` header is missing"))?;
     // A request line with another authority than `Host` would be ambiguous.
-    if request.uri().authority().is_some_and(|named| named.as_str() != host)
-        || !AllowedHosts::loopback().allows(host)
-    {
-        return Err(ApiError::Elsewhere("the `Host` header must be localhost or a loopback address"));
+    let is_ambiguous = request.uri().authority().is_some_and(|named| named.as_str() != host);
+    let is_own = team.map_or_else(
+        || AllowedHosts::loopback().allows(host),
+        |team| team.authority().eq_ignore_ascii_case(host),
+    );
+    if is_ambiguous || !is_own {
+        return Err(ApiError::Elsewhere(match team {
+            None => "the `Host` header must be localhost or a loopback address",
+            Some(_) => {
+                "the `Host` header must be that of `console.team.public_url`; a proxy has to pass it on"
+            }
+        }));
     }
     // Compared including the port, because another port of this machine is another origin.
-    if let Some(origin) = single_header(headers, ORIGIN.as_str())?
-        && origin.strip_prefix("http://") != Some(host)
-    {
+    let origin = single_header(headers, ORIGIN.as_str())?;
+    let is_own = |origin: &str| match team {
+        None => origin.strip_prefix("http://") == Some(host),
+        Some(team) => origin == team.origin(),
+    };
+    // With a team, a proxy or a browser that leaves one of the headers out gets no change done.
+    let is_change = team.is_some() && !matches!(*request.method(), Method::GET | Method::HEAD);
+    if !origin.map_or(!is_change, is_own) {
         return Err(ApiError::Elsewhere("only pages of the console itself may send requests"));
     }
     // `same-site` is not enough, because it covers every port of this machine. Clients that do not send the
     // header are left to the other checks.
     match single_header(headers, "sec-fetch-site")? {
-        None | Some("same-origin" | "none") => Ok(()),
+        Some("same-origin") => Ok(()),
+        None | Some("none") if !is_change => Ok(()),
         Some(_) if is_page && single_header(headers, "sec-fetch-dest")? == Some("document") => Ok(()),
-        Some(_) => Err(ApiError::Elsewhere("only pages of the console itself may send requests")),
+        _ => Err(ApiError::Elsewhere("only pages of the console itself may send requests")),
     }
 }
 
@@ -111,8 +159,14 @@ pub(crate) async fn authenticate_browser(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
+    if let Some(team) = console.team() {
+        let secret = check_session_headers(team, &request)?;
+        let person = team.authenticate(&secret).await?.ok_or(ApiError::NoPerson)?;
+        request.extensions_mut().insert(ConsoleCaller::Person(person));
+        return Ok(next.run(request).await);
+    }
     let headers = request.headers();
-    let secret = session_cookie(headers, &console).ok_or(ApiError::NoSession)?;
+    let secret = cookie(headers, &cookie_name(&console)).ok_or(ApiError::NoSession)?;
     let key = single_header(headers, SESSION_KEY_HEADER)?;
     // The browser API that opens the event stream (the path is relative to `/api`) cannot send headers. The stream only
     // says that something has changed.
@@ -122,6 +176,32 @@ pub(crate) async fn authenticate_browser(
     let session = console.sessions().authenticate(&secret, key).ok_or(ApiError::NoSession)?;
     request.extensions_mut().insert(ConsoleCaller::Browser(session));
     Ok(next.run(request).await)
+}
+
+/// Returns the secret of a person's session from its cookie. A change also needs the key of the session.
+fn check_session_headers(team: &TeamConsole, request: &Request) -> Result<String, ApiError> {
+    let headers = request.headers();
+    let secret = cookie(headers, &team.cookie_name(SESSION_COOKIE)).ok_or(ApiError::NoPerson)?;
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let key = single_header(headers, SESSION_KEY_HEADER)?.unwrap_or_default();
+        if !bool::from(team_session_key(&secret).as_bytes().ct_eq(key.as_bytes())) {
+            return Err(ApiError::Elsewhere(
+                "the key of the session is missing or wrong; load the page again",
+            ));
+        }
+    }
+    Ok(secret)
+}
+
+/// Returns the key of a session, which pages send with each change. Only pages of the console's origin can read it.
+fn team_session_key(secret: &str) -> String {
+    hash_text(&format!("key of the session {secret}"))
+}
+
+/// Returns the key of the session that a request belongs to, for the page of a person.
+pub(crate) fn session_key_for_page(headers: &HeaderMap, console: &Console) -> Option<String> {
+    let secret = cookie(headers, &console.team()?.cookie_name(SESSION_COOKIE))?;
+    Some(team_session_key(&secret))
 }
 
 /// Header with which this program says that a person uses it at a terminal. It counts where the system does not report that
@@ -138,7 +218,7 @@ pub(crate) async fn attach_program(mut request: Request, next: Next) -> Response
             decider: program.decider.clone().with_terminal_claim(),
             process: program.process,
         }),
-        Some(ConsoleCaller::Browser(_)) | None => {
+        Some(ConsoleCaller::Browser(_) | ConsoleCaller::Person(_)) | None => {
             Arc::new(LocalProgram { decider: Decider::Unidentified, process: None })
         }
     };
@@ -229,12 +309,13 @@ pub(crate) fn cookie_name(console: &Console) -> String {
     format!("hospes-console-{}", console.address().port())
 }
 
-fn session_cookie(headers: &HeaderMap, console: &Console) -> Option<String> {
-    let wanted = cookie_name(console);
+/// Returns the value of a cookie. Of two with the same name, neither is used, because an attacker may have planted one.
+pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let (_, value) = cookies.find(|(name, _)| *name == wanted)?;
-    Some(value.to_owned())
+    let cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut found = cookies.filter(|(name, _)| *name == wanted);
+    let (_, value) = found.next()?;
+    found.next().is_none().then(|| value.to_owned())
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::events::ConsoleEvents;
 use crate::rule_undo::RuleUndo;
 use crate::server_undo::ServerUndo;
 use crate::sessions::{BrowserSessions, ConsoleLink, SessionLifetimes};
+use crate::team::TeamConsole;
 
 /// Default address of the console.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -118,8 +119,11 @@ impl Console {
         }))
     }
 
-    /// Creates a link that signs in one browser.
+    /// Creates a link that signs in one browser. With a team it leads to the sign-in, and signs nobody in.
     pub(crate) fn link(&self) -> ConsoleLink {
+        if let Some(team) = self.team() {
+            return ConsoleLink::to_sign_in(team.origin());
+        }
         let (token, lifetime) = self.sessions().create_link();
         ConsoleLink::new(&format!("http://{}", self.address()), &token, lifetime)
     }
@@ -168,6 +172,11 @@ impl Console {
 
     pub(crate) fn environment(&self) -> &ConsoleEnvironment {
         &self.0.environment
+    }
+
+    /// Returns the settings of a team. `None` if the console is for the person of this machine.
+    pub(crate) fn team(&self) -> Option<&TeamConsole> {
+        self.0.environment.team.as_ref()
     }
 
     /// Returns the rule that was saved last, to undo it.

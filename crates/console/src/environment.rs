@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::additions::ServerAdder;
 use crate::edited_file::{EditedFile, FileReplacer};
 use crate::setup::{OnboardingFile, SetupCommands};
+use crate::team::TeamConsole;
 
 /// Finds the applications of this user. It reads files, so it may block.
 pub type ApplicationFinder = Arc<dyn Fn() -> Vec<ConnectedApplication> + Send + Sync>;
@@ -86,6 +87,7 @@ pub struct ConsoleEnvironment {
     pub(crate) setup: Option<Arc<dyn SetupCommands>>,
     pub(crate) adder: Option<Arc<dyn ServerAdder>>,
     pub(crate) onboarding: Option<OnboardingFile>,
+    pub(crate) team: Option<TeamConsole>,
     max_streams: Option<usize>,
 }
 
@@ -157,6 +159,13 @@ impl ConsoleEnvironment {
     /// Returns the maximum number of event streams of each kind of client.
     pub(crate) fn max_streams(&self) -> usize {
         self.max_streams.unwrap_or(DEFAULT_STREAMS).clamp(1, MAX_STREAMS)
+    }
+
+    /// Serves the console to a team. Without it, the console is for the person of this machine.
+    #[must_use]
+    pub fn team(mut self, team: Option<TeamConsole>) -> Self {
+        self.team = team;
+        self
     }
 
     /// Sets how the applications of this user are found.

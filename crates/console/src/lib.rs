@@ -23,6 +23,8 @@
 //! | `environment` | what the program knows about the host: endpoint, policy file, applications |
 //! | `serve` | the loopback port and the Unix socket |
 //! | `browser_auth`, `sessions` | one-time links, cookies and keys; checks of host and origin |
+//! | `team` | a console for several people: sign-in at a provider, sessions in the shared state, roles |
+//! | `access` | the table of endpoints and of the people who may use them |
 //! | `api`, `api_error` | the routes, one file for each subject, and their errors |
 //! | `edited_file` | the files that the console changes: the policy file and Hospes' own configuration file |
 //! | `new_rule`, `rule_undo` | rules of the rule editor as lines of the policy file, and their undo |
@@ -35,6 +37,7 @@
 //! | `client` | a program that asks a console over its socket |
 #![doc = include_str!("api.md")]
 
+mod access;
 mod additions;
 mod api;
 mod api_error;
@@ -55,6 +58,7 @@ mod serve;
 mod server_undo;
 mod sessions;
 mod setup;
+mod team;
 #[cfg(test)]
 mod tests;
 
@@ -72,3 +76,7 @@ pub use environment::{
 pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
 pub use setup::{FollowedCommand, FollowedOutcome, SeenServer, SetupCommand, SetupCommands, SetupOutcome};
+pub use team::{
+    BegunTeamSignIn, ClaimedPerson, InvalidPublicUrl, InvalidTeamRole, PrincipalName, TeamConsole, TeamRole,
+    TeamRoles, TeamSignIn, TeamSignInError, TeamSignInFuture, TeamSignInResponse,
+};

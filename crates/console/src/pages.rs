@@ -31,18 +31,18 @@ macro_rules! modules {
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// JavaScript modules of the pages.
-const MODULES: [(&str, &str, &str); 56] = modules! {
+const MODULES: [(&str, &str, &str); 57] = modules! {
     "open.js" "app.js" "api.js" "json.js" "dom.js" "format.js" "keys.js" "chart.js" "parts.js" "schema.js"
     "values.js" "diff.js" "card.js" "plan.js" "first_look.js" "rule.js" "pins.js" "seen.js" "edits.js" "sentence.js"
     "content.js" "file_diff.js" "approval_card.js" "approval_rows.js" "suggestion.js" "proposals.js" "connections.js" "imports.js"
     "welcome.js" "rule_effect.js" "rule_list.js" "recording.js"
     "approvals.js" "servers.js" "models.js" "activity.js" "grants.js" "sessions.js" "home.js" "map.js"
     "add.js" "registry.js" "addition.js" "addition_screen.js" "addition_questions.js" "addition_offer.js" "form.js" "try.js" "result.js" "rules.js" "profiles.js"
-    "server_settings.js" "server_change.js" "server_update.js" "checks.js" "sign_in.js"
+    "server_settings.js" "server_change.js" "server_update.js" "checks.js" "sign_in.js" "team.js"
 };
 
 /// Other files that pages load.
-const ASSETS: [(&str, &str, &str); 8] = [
+const ASSETS: [(&str, &str, &str); 9] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../pages/style.css")),
     ("approvals.css", "text/css; charset=utf-8", include_str!("../pages/approvals.css")),
     ("home.css", "text/css; charset=utf-8", include_str!("../pages/home.css")),
@@ -50,6 +50,7 @@ const ASSETS: [(&str, &str, &str); 8] = [
     ("profiles.css", "text/css; charset=utf-8", include_str!("../pages/profiles.css")),
     ("additions.css", "text/css; charset=utf-8", include_str!("../pages/additions.css")),
     ("settings.css", "text/css; charset=utf-8", include_str!("../pages/settings.css")),
+    ("team.css", "text/css; charset=utf-8", include_str!("../pages/team.css")),
     ("icon.svg", "image/svg+xml", include_str!("../pages/icon.svg")),
 ];
 

@@ -40,6 +40,7 @@ const MAX_HEAD: usize = 32 * 1024;
 pub struct ConsoleServer {
     console: Console,
     address: SocketAddr,
+    origin: String,
     serving: [AbortHandle; 2],
     socket: Option<(PathBuf, AbortHandle)>,
     _registration: Option<ConsoleRegistration>,
@@ -57,7 +58,8 @@ impl Console {
 
 impl ConsoleServer {
     async fn bind(console: Console, address: SocketAddr) -> io::Result<Self> {
-        if !address.ip().is_loopback() {
+        // A team's console asks each request for its sign-in.
+        if !address.ip().is_loopback() && console.team().is_none() {
             let why = "the console listens only on loopback addresses, because anyone who can reach it could try to decide";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
@@ -74,9 +76,11 @@ impl ConsoleServer {
         let max_connections = max_connections(&console);
         let serving = tokio::spawn(serve(routes, listener, max_connections, admits));
         let attending = tokio::spawn(report_attendance(console.clone(), format!("http://{address}")));
+        let origin =
+            console.team().map_or_else(|| format!("http://{address}"), |team| team.origin().to_owned());
         let serving = [serving.abort_handle(), attending.abort_handle()];
         let registration = console.queue().map(ApprovalQueue::register_console);
-        Ok(Self { console, address, serving, socket: None, _registration: registration })
+        Ok(Self { console, address, origin, serving, socket: None, _registration: registration })
     }
 
     /// Serves programs of this user as well, over a Unix socket at this path. An existing socket is replaced if no
@@ -120,10 +124,16 @@ impl ConsoleServer {
         self.address
     }
 
-    /// Returns the console's origin, such as `http://127.0.0.1:7338`.
+    /// Returns the console's origin, such as `http://127.0.0.1:7338`. For a team it is the public one.
     #[must_use]
     pub fn origin(&self) -> String {
-        format!("http://{}", self.address)
+        self.origin.clone()
+    }
+
+    /// Returns true if the console is for a team, whose people sign in: a link signs nobody in.
+    #[must_use]
+    pub fn is_for_team(&self) -> bool {
+        self.console.team().is_some()
     }
 
     /// Returns whether a page of the console has the focus, as it changes.
@@ -132,7 +142,7 @@ impl ConsoleServer {
         self.console.news().is_focused()
     }
 
-    /// Creates a link that signs in one browser.
+    /// Creates a link that signs in one browser. With a team it leads to the sign-in, and signs nobody in.
     #[must_use]
     pub fn link(&self) -> ConsoleLink {
         self.console.link()

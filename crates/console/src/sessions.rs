@@ -19,7 +19,7 @@ const MAX_LINKS: usize = 16;
 /// Maximum number of sessions; a further one ends the least recently used session.
 const MAX_SESSIONS: usize = 32;
 /// Maximum length of a browser's name (`User-Agent`), in characters.
-const MAX_BROWSER: usize = 200;
+pub(crate) const MAX_BROWSER: usize = 200;
 
 /// Lifetimes of links and sessions.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,11 @@ pub struct ConsoleLink {
 impl ConsoleLink {
     pub(crate) fn new(origin: &str, token: &str, lifetime: Duration) -> Self {
         Self { url: format!("{origin}/open#{token}"), lifetime }
+    }
+
+    /// Creates a link to the page at which people sign in.
+    pub(crate) fn to_sign_in(origin: &str) -> Self {
+        Self { url: format!("{origin}/"), lifetime: Duration::MAX }
     }
 
     /// Returns the URL. It grants access to the console: show it only to the person at this machine.
@@ -222,6 +227,11 @@ fn hash_secret(secret: &str) -> SecretHash {
     let mut hash = SecretHash::default();
     hash.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
     hash
+}
+
+/// Returns the hash of a secret as text, in the form that is stored.
+pub(crate) fn hash_text(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(hash_secret(secret))
 }
 
 /// Returns 256 random bits as 43 characters.

@@ -1,7 +1,11 @@
 //! Errors of a program that was built without the authorization server.
 
 use hospes::transport::http_server::HttpMiddleware;
+use hospes_auth::Issuer;
+use hospes_console::TeamConsole;
+use hospes_host::config::{AuthConfig, ConsoleTeamConfig};
 use hospes_oauth_resource::BearerAuth;
+use hospes_store::StateStore;
 
 use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware};
 use crate::exit::{CliError, CliResult};
@@ -22,6 +26,17 @@ pub(super) async fn require_own_tokens(
 pub(super) fn with_account_pages(_: AccountPages<'_>, _: BearerAuth) -> CliResult<Box<dyn HttpMiddleware>> {
     Err(missing("`auth.sign_in` is for pages on which users connect their accounts")
         .hint("remove [auth.sign_in], or build with `--features authorization-server`"))
+}
+
+/// Fails, because this program has no client of providers.
+pub(super) fn team_console(
+    _: &ConsoleTeamConfig,
+    _: &AuthConfig,
+    _: Issuer,
+    _: &StateStore,
+) -> CliResult<TeamConsole> {
+    Err(missing("[console.team] signs people in at a provider")
+        .hint("remove [console.team], or build with `--features authorization-server`"))
 }
 
 fn missing(why: &str) -> CliError {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hospes_console::{
     ConfigFile, Console, ConsoleEnvironment, ConsoleServer, DeciderSettings, LocalConsole, PolicyFile,
-    SessionLifetimes,
+    SessionLifetimes, TeamConsole,
 };
 use hospes_host::Host;
 use hospes_host::config::{ConsoleConfig, Secret};
@@ -98,7 +98,7 @@ pub(crate) async fn open_in_browser(url: &str) -> bool {
 /// if another program uses that.
 pub(super) async fn serve(
     host: &Host,
-    (place, max_streams): (Option<ConsoleConfig>, Option<usize>),
+    (place, max_streams, team): (Option<ConsoleConfig>, Option<usize>, Option<TeamConsole>),
     from: DecisionSource,
     (endpoint, policy, config, files): (&str, Option<PathBuf>, Option<PathBuf>, Vec<PathBuf>),
     output: CliOutput,
@@ -111,6 +111,7 @@ pub(super) async fn serve(
     let mut environment = ConsoleEnvironment::default()
         .endpoint(endpoint)
         .streams(max_streams)
+        .team(team)
         .applications(Arc::new(connect::found_applications))
         .private_folders(paths::own_folders())
         .secrets(Arc::new(write_secret))

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, EndpointSet, HttpMiddleware, HttpServer};
 use hospes_console::ConsoleServer;
-use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console};
+use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console, parse_team_console};
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
 use tokio::sync::oneshot;
 
@@ -36,7 +36,7 @@ use super::serve::{listen, listen_error};
 use super::{InterruptListener, console, new_servers, policy, waiting};
 use crate::args::{HostOptions, UpArgs};
 use crate::attach::{self, AttachSocket};
-use crate::authorization::{authorization, users_can_sign_in};
+use crate::authorization::{authorization, team_console, users_can_sign_in};
 use crate::callers;
 use crate::credentials;
 use crate::exit::{CliError, CliResult, FailureCode};
@@ -75,9 +75,11 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         Some(text) => listen("--listen", text)?,
         None => config.listen.unwrap_or(DEFAULT_LISTEN),
     };
+    // Only a console that asks people to sign in may be reached from other machines.
+    let parse_place = if config.console_team.is_some() { parse_team_console } else { parse_console };
     let place =
         match &args.console {
-            Some(text) => Some(parse_console(text).ok_or_else(|| {
+            Some(text) => Some(parse_place(text).ok_or_else(|| {
                 CliError::usage(format!("--console: expected {CONSOLE_FORM}, got `{text}`"))
             })?),
             None => config.console,
@@ -110,6 +112,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, shared.as_ref(), output)
             .await?;
     users_can_sign_in(&config, authorization.as_ref())?;
+    let team = team_console(&config, bound, shared.as_ref())?;
     // The accounts that the sign-in pages change, so that the host sees newly connected ones.
     let accounts = match authorization.as_mut() {
         Some(auth) => auth.accounts.take(),
@@ -193,7 +196,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let attaching = if may_attach { bind_attach_socket().await } else { None };
     let named = args.host.files.config.clone();
     let told = (usable.as_str(), args.host.policy.clone(), own_file(&args.host), named);
-    let console = console::serve(&host, (place, max_streams), decisions_from, told, output).await?;
+    let console = console::serve(&host, (place, max_streams, team), decisions_from, told, output).await?;
     let startup = StartupText {
         url: &url,
         usable: &usable,

@@ -1,8 +1,8 @@
 //! Routes of the audit log: search and details of entries.
 
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
+use axum::{Extension, Json};
 use hospes_host::approvals::{ApprovalGrant, ApprovalQueue, GrantEffect};
 use hospes_store::{AuditDigest, AuditEntryKind, AuditLog, AuditQuery, GatheredEntry, RecordedEntry};
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api_error::{ApiError, ApiResult};
+use crate::browser_auth::ConsoleCaller;
 use crate::console::Console;
 
 /// Maximum number of entries in one response.
@@ -42,7 +43,8 @@ pub(super) struct ActivityQuery {
 }
 
 impl ActivityQuery {
-    pub(super) fn search(self) -> AuditQuery {
+    /// Returns the search, limited to what the caller may read.
+    pub(super) fn search(self, caller: &ConsoleCaller) -> AuditQuery {
         // A cleared form field is no condition.
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let mut search = AuditQuery::new();
@@ -54,6 +56,9 @@ impl ActivityQuery {
         search.decision = some(self.decision);
         search.text = some(self.text);
         (search.since, search.until, search.before) = (self.since, self.until, self.before);
+        if let Some(principal) = caller.record_limit() {
+            search.principal = Some(principal.to_owned());
+        }
         // A limit of 0 would find nothing, and a large one would build a very large response.
         search.limit = self.limit.unwrap_or(search.limit).clamp(1, MAX_LIMIT);
         search
@@ -85,11 +90,12 @@ pub(super) struct ActivityResponse {
 
 pub(super) async fn search(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     asked: ActivityQueryResult,
 ) -> ApiResult<ActivityResponse> {
     let wanted = parse_query(asked)?;
     let (record, is_gathered) = (require_audit(&console)?, wanted.gathered);
-    let search = wanted.search();
+    let search = wanted.search(&caller);
     let entries = match is_gathered {
         true => ActivityEntries::Gathered(record.search_gathered(search).await?),
         false => ActivityEntries::Each(record.search(search).await?),
@@ -139,12 +145,14 @@ pub(super) struct ArgumentsResponse {
 
 pub(super) async fn arguments(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     Path(number): Path<u64>,
 ) -> ApiResult<ArgumentsResponse> {
     let audit = require_audit(&console)?;
     // `after` is exclusive. If the entry has been deleted, this finds the next one.
     let found = audit.after(number.saturating_sub(1), 1).await?;
-    let found = found.first().filter(|one| one.seq == number);
+    let is_own = |one: &&RecordedEntry| one.seq == number && caller.owns(one.entry.principal.as_deref());
+    let found = found.first().filter(is_own);
     let found = found.ok_or_else(|| ApiError::Nothing(format!("no entry {number}")))?;
     let arguments = audit.unseal(&found.entry)?;
     Ok(Json(ArgumentsResponse { arguments: arguments.and_then(|text| serde_json::from_str(&text).ok()) }))

@@ -2,16 +2,17 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use axum::Json;
 use axum::extract::{Path as UrlPath, State};
-use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallCard, CallContent, DecideError};
+use axum::{Extension, Json};
+use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallCard, CallContent};
 use hospes_policy::visible_line;
 use hospes_store::{AuditEntryKind, AuditOutcome, AuditQuery};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::approvals::require_approvals;
+use super::approvals::own_approval;
 use crate::api_error::{ApiError, ApiResult};
+use crate::browser_auth::ConsoleCaller;
 use crate::console::Console;
 use crate::file_on_disk::{FileOnDisk, FileReader};
 
@@ -39,9 +40,10 @@ impl From<Approval> for ApprovalView {
 /// The file that a call would replace.
 pub(super) async fn file(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     UrlPath(id): UrlPath<String>,
 ) -> ApiResult<FileOnDisk> {
-    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let approval = own_approval(&console, &caller, &id)?;
     let path = match &approval.card {
         ApprovalCard::Call(card) => written_path(card),
         _ => None,
@@ -64,12 +66,13 @@ const MAX_EARLIER: usize = 20;
 
 pub(super) async fn signs(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     UrlPath(id): UrlPath<String>,
 ) -> ApiResult<SignsResponse> {
-    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let approval = own_approval(&console, &caller, &id)?;
     let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(SignsResponse::default())) };
     let mut signs = Vec::new();
-    if is_first_call(&console, &approval, &card.name).await? {
+    if is_first_call(&console, &caller, &approval, &card.name).await? {
         signs.push(format!(
             "First call of {} of {}",
             visible_line(&card.name),
@@ -99,13 +102,19 @@ fn is_outside(path: &Path, folders: &[PathBuf]) -> bool {
 }
 
 /// Returns true if no earlier call of the tool was carried out, as far as calls are recorded.
-async fn is_first_call(console: &Console, approval: &Approval, name: &str) -> Result<bool, ApiError> {
+async fn is_first_call(
+    console: &Console,
+    caller: &ConsoleCaller,
+    approval: &Approval,
+    name: &str,
+) -> Result<bool, ApiError> {
     let Some(audit) = console.audit() else { return Ok(false) };
     let mut query = AuditQuery::new()
         .with_kind(AuditEntryKind::Call)
         .with_server(&*approval.server)
         .with_limit(MAX_EARLIER);
     query.subject = Some(name.to_owned());
+    query.principal = caller.person().map(|person| person.principal.clone());
     let found = audit.search(query).await?;
     let is_done = |ending: Option<AuditOutcome>| {
         !matches!(ending, None | Some(AuditOutcome::Asked | AuditOutcome::Refused))

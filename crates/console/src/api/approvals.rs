@@ -1,7 +1,7 @@
 //! Routes of pending approvals, decisions, grants and rules.
 
-use axum::Json;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use hospes_host::ApprovalQueue;
 use hospes_host::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalGrant, DecideError};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, AuditQuery, DecisionBasis};
@@ -14,7 +14,7 @@ use super::body::{EmptyBody, JsonBody};
 use super::home::application_name;
 use super::rule_saving::fixed_reason;
 use crate::api_error::{ApiError, ApiResult};
-use crate::browser_auth::{AuthorizedAuthor, AuthorizedDecider};
+use crate::browser_auth::{AuthorizedAuthor, AuthorizedDecider, ConsoleCaller};
 use crate::console::Console;
 use crate::rule_edits::text_digest;
 
@@ -44,18 +44,39 @@ pub(super) struct ApprovalsResponse {
     now: Timestamp,
 }
 
-pub(super) async fn list(State(console): State<Console>) -> Json<ApprovalsResponse> {
+/// Returns an approval of the caller: of a call of their own, if there is a team. Others do not exist for the caller.
+pub(super) fn own_approval(
+    console: &Console,
+    caller: &ConsoleCaller,
+    id: &str,
+) -> Result<Approval, ApiError> {
+    let found = require_approvals(console)?.get(id);
+    let found = found.filter(|approval| caller.owns(approval.principal.as_deref()));
+    Ok(found.ok_or(DecideError::Unknown)?)
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+) -> Json<ApprovalsResponse> {
     let (mut open, mut recent) = (Vec::new(), Vec::new());
     if let Some(queue) = console.queue() {
         (open, recent) = (queue.pending(), queue.recent());
+        let is_own = |approval: &Approval| caller.owns(approval.principal.as_deref());
+        open.retain(is_own);
+        recent.retain(is_own);
         recent.truncate(MAX_RECENT);
     }
     let views = |list: Vec<Approval>| list.into_iter().map(ApprovalView::from).collect();
     Json(ApprovalsResponse { open: views(open), recent: views(recent), now: Timestamp::now() })
 }
 
-pub(super) async fn show(State(console): State<Console>, Path(id): Path<String>) -> ApiResult<ApprovalView> {
-    Ok(Json(require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?.into()))
+pub(super) async fn show(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+    Path(id): Path<String>,
+) -> ApiResult<ApprovalView> {
+    Ok(Json(own_approval(&console, &caller, &id)?.into()))
 }
 
 /// Calls of the last days that a suggested permission would have decided.
@@ -72,9 +93,10 @@ pub(super) struct RepeatedResponse {
 
 pub(super) async fn repeated(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     Path(id): Path<String>,
 ) -> ApiResult<RepeatedResponse> {
-    let approval = require_approvals(&console)?.get(&id).ok_or(DecideError::Unknown)?;
+    let approval = own_approval(&console, &caller, &id)?;
     let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(RepeatedResponse::default())) };
     let (Some(repeated), Some(audit)) = (&card.repeated, console.audit()) else {
         return Ok(Json(RepeatedResponse::default()));
@@ -84,6 +106,7 @@ pub(super) async fn repeated(
         .with_server(&*approval.server)
         .with_limit(MAX_REPEATED_COUNTED);
     query.subject = Some(card.name.clone());
+    query.principal = caller.person().map(|person| person.principal.clone());
     query.since = Timestamp::now().checked_sub(REPEATED_RANGE).ok();
     let mut found = RepeatedResponse { is_exact: true, ..RepeatedResponse::default() };
     for recorded in audit.search(query).await? {
@@ -113,10 +136,13 @@ fn is_of_application(entry: &AuditEntry, application: Option<&str>) -> bool {
 
 pub(super) async fn decide(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     AuthorizedAuthor(by): AuthorizedAuthor,
     Path(id): Path<String>,
     JsonBody(decision): JsonBody<ApprovalDecision>,
 ) -> ApiResult<ApprovalView> {
+    // The principal of an approval never changes, so nothing can come between this and the decision.
+    own_approval(&console, &caller, &id)?;
     Ok(Json(require_approvals(&console)?.decide(&id, decision, by).await?.into()))
 }
 
@@ -125,18 +151,29 @@ pub(super) struct GrantsResponse {
     grants: Vec<ApprovalGrant>,
 }
 
-pub(super) async fn grants(State(console): State<Console>) -> Json<GrantsResponse> {
-    Json(GrantsResponse { grants: console.queue().map(ApprovalQueue::grants).unwrap_or_default() })
+pub(super) async fn grants(
+    State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
+) -> Json<GrantsResponse> {
+    let mut grants = console.queue().map(ApprovalQueue::grants).unwrap_or_default();
+    grants.retain(|grant| caller.owns(grant.principal.as_deref()));
+    Json(GrantsResponse { grants })
 }
 
 pub(super) async fn revoke(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     AuthorizedDecider(by): AuthorizedDecider,
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
+    let queue = require_approvals(&console)?;
+    let is_own = |grant: &ApprovalGrant| grant.id == id && caller.owns(grant.principal.as_deref());
+    if !queue.grants().iter().any(is_own) {
+        return Err(DecideError::Unknown.into());
+    }
     // Revoked first, because a failure of the audit log must not keep a grant alive.
-    let grant = require_approvals(&console)?.revoke(&id).await?;
+    let grant = queue.revoke(&id).await?;
     if let Some(audit) = console.audit() {
         let mut entry = AuditEntry::new(AuditEntryKind::Decision);
         (entry.server, entry.subject) = (Some(grant.server), Some(grant.name));
@@ -190,9 +227,12 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse>
     let trusted = policy.as_ref().map(|policy| policy.trusted().to_vec()).unwrap_or_default();
     let rules = policy.iter().flat_map(|policy| policy.rules().iter().map(rule)).collect();
     let has_policy = policy.is_some();
+    let is_for_team = console.team().is_some();
     // Reading blocks.
     let read = tokio::task::spawn_blocking(move || match file {
         None => Err("this host has no policy file that the console could change".to_owned()),
+        // The file is one of this machine, and the other nodes have their own.
+        Some(_) if is_for_team => Err("a team's rules are changed in the file of each node".to_owned()),
         Some(file) => {
             let text = file.file.read()?;
             match fixed_reason(&file, &text, policy.as_deref()) {

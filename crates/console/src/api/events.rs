@@ -8,7 +8,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::{Extension, Json};
 use futures::Stream;
 use hospes_host::approvals::ViewerRegistration;
-use hospes_host::{ApprovalQueue, PinManager, Sampler};
+use hospes_host::{ApprovalQueue, PinManager, PolicyEnforcer, Sampler};
 use hospes_store::AuditQuery;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -22,11 +22,14 @@ use crate::browser_auth::ConsoleCaller;
 use crate::client_quota::QuotaPermit;
 use crate::console::Console;
 use crate::events::{EventTopic, PageStream};
+use crate::team::{TeamConsole, TeamRole};
 
 /// Maximum length of the name of a window, in bytes.
 const MAX_WINDOW_NAME: usize = 64;
 /// Interval at which the audit log and the session are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the session of a person is looked up in the state that all nodes share.
+const SESSION_INTERVAL: Duration = Duration::from_secs(3);
 /// Minimum time between two events about running calls, because there may be thousands of them in a second.
 const CALLS_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval at which a keep-alive comment is sent without events.
@@ -45,12 +48,24 @@ pub(super) async fn stream(
     let queue = console.queue().map(ApprovalQueue::subscribe);
     let pins = console.pins().map(PinManager::changes);
     let models = console.sampler().map(Sampler::changes);
-    // Only pages show running calls. They are collected from now on.
-    let calls = console.guard().filter(|_| caller.session().is_some()).map(|guard| guard.activity().watch());
-    // A program that follows the events can decide. Browsers are reported as present elsewhere, once for all of them.
-    let attendance =
-        console.queue().filter(|_| caller.session().is_none()).map(|queue| queue.register_viewer(None));
-    let page = caller.session().map(|_| console.news().focus().open_stream());
+    // Only pages show running calls, which are everybody's. They are collected from now on.
+    let is_shown = |_: &&PolicyEnforcer| match &caller {
+        ConsoleCaller::Browser(_) => true,
+        ConsoleCaller::Person(person) => person.has(TeamRole::Admin),
+        ConsoleCaller::Program(_) => false,
+    };
+    let calls = console.guard().filter(is_shown).map(|guard| guard.activity().watch());
+    // A program that follows the events can decide, and so can a person of a team. Browsers of this machine are reported
+    // as present elsewhere, once for all of them.
+    let attendance = match &caller {
+        ConsoleCaller::Browser(_) => None,
+        ConsoleCaller::Program(_) => console.queue().map(|queue| queue.register_viewer(None)),
+        ConsoleCaller::Person(_) => {
+            console.queue().map(|queue| queue.register_viewer(console.team().map(TeamConsole::origin)))
+        }
+    };
+    let is_here = matches!(caller, ConsoleCaller::Browser(_));
+    let page = is_here.then(|| console.news().focus().open_stream());
     let follower = EventFollower {
         console,
         caller,
@@ -65,6 +80,8 @@ pub(super) async fn stream(
         recorded: None,
         expiry: None,
         grants: 0,
+        session_checked: Instant::now(),
+        is_active: true,
         _attendance: attendance,
         _page: page,
         _permit: permit,
@@ -91,8 +108,8 @@ pub(super) async fn focus(
     Extension(caller): Extension<ConsoleCaller>,
     JsonBody(FocusBody { window, focused }): JsonBody<FocusBody>,
 ) -> ApiResult<Value> {
-    // Programs have no window.
-    if caller.session().is_some() && window.len() <= MAX_WINDOW_NAME {
+    // Programs have no window, and those of a team are on other machines than the notices.
+    if matches!(caller, ConsoleCaller::Browser(_)) && window.len() <= MAX_WINDOW_NAME {
         console.news().focus().set(window, focused);
     }
     Ok(Json(json!({})))
@@ -116,6 +133,9 @@ struct EventFollower {
     /// Time at which the next approval expires if there is no decision.
     expiry: Option<Timestamp>,
     grants: usize,
+    /// Time at which the state was asked about the session of a person, and what it said.
+    session_checked: Instant,
+    is_active: bool,
     _attendance: Option<ViewerRegistration>,
     _page: Option<PageStream>,
     _permit: QuotaPermit,
@@ -132,7 +152,7 @@ impl EventFollower {
     async fn next(&mut self) -> Option<EventTopic> {
         tokio::time::sleep(MIN_EVENT_INTERVAL).await;
         loop {
-            if self.caller.session().is_some_and(|id| !self.console.sessions().is_active(id)) {
+            if !self.is_session_active().await {
                 return None;
             }
             // `MAX` before the first change, when no previous state is known.
@@ -148,7 +168,7 @@ impl EventFollower {
                 changed = self.sessions.changed() => {
                     changed.ok()?;
                     // Checked first, because it may have been this session that ended.
-                    if self.caller.session().is_none_or(|id| self.console.sessions().is_active(id)) {
+                    if self.is_session_active().await {
                         return Some(EventTopic::Sessions);
                     }
                 }
@@ -177,6 +197,23 @@ impl EventFollower {
                         return Some(EventTopic::Activity);
                     }
                 }
+            }
+        }
+    }
+
+    /// Returns true if the caller has no session, or it has not ended.
+    async fn is_session_active(&mut self) -> bool {
+        match (&self.caller, self.console.team()) {
+            (ConsoleCaller::Program(_), _) => true,
+            (ConsoleCaller::Browser(id), _) => self.console.sessions().is_active(id),
+            (ConsoleCaller::Person(_), None) => false,
+            (ConsoleCaller::Person(person), Some(team)) => {
+                if self.session_checked.elapsed() >= SESSION_INTERVAL {
+                    self.session_checked = Instant::now();
+                    // While the state does not answer, nothing can be read with the session either.
+                    self.is_active = team.is_active(person).await.unwrap_or(true);
+                }
+                self.is_active
             }
         }
     }

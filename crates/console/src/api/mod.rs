@@ -22,6 +22,7 @@ mod servers;
 mod sessions;
 mod setup;
 mod summary;
+mod team;
 mod tool_calls;
 
 use std::time::Duration;
@@ -35,10 +36,14 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use serde::Serialize;
 
+use crate::access;
 use crate::api_error::ApiError;
 use crate::browser_auth::{self, ConsoleCaller};
 use crate::console::Console;
 use crate::pages;
+use crate::team::{CALLBACK_PATH, TeamRole};
+#[cfg(test)]
+pub(crate) use team::escaped;
 
 /// Maximum size of a request body, in bytes. A decision may contain the arguments of a call.
 const MAX_BODY: usize = 4 << 20;
@@ -78,18 +83,22 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         )
         .route("/additions/{id}/start", post(additions::start))
         .route("/additions/{id}/accept", post(additions::accept))
+        // The last layer is the outermost: who calls is known before access is looked up.
+        .layer(middleware::from_fn(access::enforce))
         .layer(middleware::from_fn_with_state(console.clone(), browser_auth::authenticate_browser))
-        // After the layer, which covers only the routes before it: a link is opened without a session.
-        .route("/open", post(sessions::open));
+        // After the layers, which cover only the routes before them: these begin a session.
+        .route("/open", post(sessions::open))
+        .route("/sign-in", post(team::begin));
     Router::new()
         .nest("/api", inside.fallback(not_found))
         .merge(pages::routes())
+        .route(CALLBACK_PATH, get(team::finish))
         .fallback(not_found_in_browser)
         // The last layer is the outermost: host and origin are checked before a body is read, and errors get the
         // security headers too.
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(limit_time))
-        .layer(middleware::from_fn(browser_auth::check_origin))
+        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::check_origin))
         .layer(middleware::map_response(pages::add_security_headers))
         .with_state(console)
 }
@@ -161,13 +170,35 @@ struct AboutResponse {
     records: bool,
     /// Source from which decisions are accepted: `browser`, `terminal` or `programs`.
     decisions_from: &'static str,
+    /// Person of a team who is signed in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    person: Option<PersonResponse>,
+}
+
+/// A person of a team.
+#[derive(Serialize)]
+struct PersonResponse {
+    name: String,
+    /// Issuer and subject, as calls and the record have them.
+    principal: String,
+    roles: Vec<TeamRole>,
+    /// Key that the page sends with each change.
+    key: Option<String>,
 }
 
 async fn about(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
+    headers: HeaderMap,
 ) -> Json<AboutResponse> {
+    let person = caller.person().map(|person| PersonResponse {
+        name: person.name.clone(),
+        principal: person.principal.clone(),
+        roles: person.roles.iter().copied().collect(),
+        key: browser_auth::session_key_for_page(&headers, &console),
+    });
     Json(AboutResponse {
+        person,
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
         address: console.address().to_string(),

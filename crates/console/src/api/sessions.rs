@@ -14,6 +14,7 @@ use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::{ConsoleCaller, cookie_name};
 use crate::console::Console;
 use crate::sessions::SessionSummary;
+use crate::team::TeamSessionSummary;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +28,10 @@ pub(super) async fn open(
     headers: HeaderMap,
     JsonBody(LinkTokenBody { token }): JsonBody<LinkTokenBody>,
 ) -> Result<Response, ApiError> {
+    // A link would sign a browser in as nobody of the team.
+    if let Some(team) = console.team() {
+        return Err(ApiError::ForTeam(team.origin().to_owned()));
+    }
     let browser = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let opened = console.sessions().redeem_link(&token, browser).ok_or(ApiError::NoLink)?;
     tracing::info!(session = opened.id, "browser signed in to the console");
@@ -54,6 +59,9 @@ pub(super) async fn link(
     Extension(caller): Extension<ConsoleCaller>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<LinkResponse> {
+    if let Some(team) = console.team() {
+        return Err(ApiError::ForTeam(team.origin().to_owned()));
+    }
     // A browser that opens the link can decide, so a program that may not decide must not get one.
     if let ConsoleCaller::Program(program) = &caller {
         program.decider.check_link(console.deciders().from)?;
@@ -66,19 +74,28 @@ pub(super) async fn link(
 
 #[derive(Serialize)]
 pub(super) struct SessionsResponse {
-    sessions: Vec<SessionSummary>,
+    sessions: ShownSessions,
     /// Session of the requesting browser.
     current: Option<String>,
+}
+
+/// Sessions of this machine, or those of a team that the person may see.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ShownSessions {
+    OfMachine(Vec<SessionSummary>),
+    OfTeam(Vec<TeamSessionSummary>),
 }
 
 pub(super) async fn list(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
-) -> Json<SessionsResponse> {
-    Json(SessionsResponse {
-        sessions: console.sessions().list(),
-        current: caller.session().map(str::to_owned),
-    })
+) -> ApiResult<SessionsResponse> {
+    let sessions = match (console.team(), caller.person()) {
+        (Some(team), Some(person)) => ShownSessions::OfTeam(team.list_sessions(person).await?),
+        _ => ShownSessions::OfMachine(console.sessions().list()),
+    };
+    Ok(Json(SessionsResponse { sessions, current: caller.session().map(str::to_owned) }))
 }
 
 pub(super) async fn end(
@@ -87,7 +104,11 @@ pub(super) async fn end(
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
-    if !console.sessions().end(&id) {
+    let is_ended = match (console.team(), caller.person()) {
+        (Some(team), Some(person)) => team.end_session(&id, person).await?,
+        _ => console.sessions().end(&id),
+    };
+    if !is_ended {
         return Err(ApiError::Nothing("this session has already ended".to_owned()));
     }
     console.news().sessions_changed();
@@ -106,7 +127,7 @@ pub(super) async fn sign_out(
     end(state, Extension(caller), Path(id), body).await
 }
 
-async fn record_sign_in(console: &Console, what: &str, by: &str) -> Result<(), ApiError> {
+pub(super) async fn record_sign_in(console: &Console, what: &str, by: &str) -> Result<(), ApiError> {
     let Some(audit) = console.audit() else { return Ok(()) };
     let mut entry = AuditEntry::new(AuditEntryKind::SignIn);
     entry.subject = Some(format!("the console: {what}"));

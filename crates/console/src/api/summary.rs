@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::activity::{ActivityQueryResult, parse_query, require_audit};
 use super::home::is_call;
 use crate::api_error::ApiResult;
+use crate::browser_auth::ConsoleCaller;
 use crate::console::Console;
 
 /// Maximum number of entries counted, newest first.
@@ -88,13 +89,14 @@ struct ServerActivity {
 
 pub(super) async fn summary(
     State(console): State<Console>,
+    Extension(caller): Extension<ConsoleCaller>,
     asked: ActivityQueryResult,
 ) -> ApiResult<ActivitySummary> {
     let wanted = parse_query(asked)?;
     let fits = wanted.fit;
     let until = wanted.until.unwrap_or_else(Timestamp::now);
     let since = wanted.since.unwrap_or_else(|| until.saturating_sub(DEFAULT_RANGE).unwrap_or(Timestamp::MIN));
-    let mut search = wanted.search();
+    let mut search = wanted.search(&caller);
     (search.since, search.until, search.before) = (Some(since), Some(until), None);
     search.limit = MAX_COUNTED;
     let found = require_audit(&console)?.search(search).await?;

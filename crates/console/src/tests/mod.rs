@@ -9,6 +9,7 @@ mod profiles;
 mod rules;
 mod server_commands;
 mod server_settings;
+mod team;
 mod tool_calls;
 
 use std::net::SocketAddr;

@@ -129,8 +129,11 @@ impl StartupText<'_> {
         if let Some(console) = console {
             let link = console.link();
             let minutes = link.lifetime.as_secs() / 60;
-            let good =
-                paint(DIM, format!("valid once, for {minutes} minutes; `hospes console` opens a new link"));
+            let good = match console.is_for_team() {
+                true => "people of the team sign in there".to_owned(),
+                false => format!("valid once, for {minutes} minutes; `hospes console` opens a new link"),
+            };
+            let good = paint(DIM, good);
             let shown = paint(CYAN, link.url());
             let _ = writeln!(text, "  {}   {shown}\n            {good}\n", paint(DIM, "console"));
         }

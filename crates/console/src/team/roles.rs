@@ -1,0 +1,150 @@
+//! Roles of people, from the groups of their claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Maximum number of groups that a claim may have. Providers send a reference instead of larger lists.
+const MAX_GROUPS: usize = 1000;
+
+/// Role of a person at a console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TeamRole {
+    /// Sees and decides approvals of own calls, and sees own permissions, sessions and activity.
+    Member,
+    /// Sees servers, definitions, rules and everybody's record, besides what a member does.
+    Admin,
+    /// Reads everybody's record, without arguments of calls.
+    Auditor,
+}
+
+/// There is no role of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no role is named `{0}`: expected `admin`, `auditor` or `member`")]
+#[non_exhaustive]
+pub struct InvalidTeamRole(pub String);
+
+impl TeamRole {
+    /// All roles.
+    pub const ALL: [Self; 3] = [Self::Member, Self::Admin, Self::Auditor];
+
+    /// Returns its name in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Admin => "admin",
+            Self::Auditor => "auditor",
+        }
+    }
+}
+
+impl FromStr for TeamRole {
+    type Err = InvalidTeamRole;
+
+    fn from_str(name: &str) -> Result<Self, InvalidTeamRole> {
+        let found = Self::ALL.into_iter().find(|role| role.as_str() == name);
+        found.ok_or_else(|| InvalidTeamRole(name.to_owned()))
+    }
+}
+
+impl fmt::Display for TeamRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Roles of one person.
+pub(crate) type RoleSet = BTreeSet<TeamRole>;
+
+/// Groups that have each role, and the claim that has the groups of a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamRoles {
+    claim: String,
+    groups: BTreeMap<TeamRole, Vec<String>>,
+}
+
+/// Reasons that a person has no role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoRole {
+    /// None of the groups has a role.
+    NoGroup,
+    /// The claim is missing.
+    NoClaim,
+    /// The provider sends a reference instead of the groups.
+    Overage,
+}
+
+impl TeamRoles {
+    /// Creates the roles of these groups, which are values of this claim.
+    #[must_use]
+    pub fn new(claim: impl Into<String>, groups: impl IntoIterator<Item = (TeamRole, Vec<String>)>) -> Self {
+        Self { claim: claim.into(), groups: groups.into_iter().collect() }
+    }
+
+    /// Returns the name of the claim.
+    pub(crate) fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// Returns the groups of a person that have a role.
+    ///
+    /// # Errors
+    /// If there is none, why.
+    pub(crate) fn known_groups(&self, claims: &Map<String, Value>) -> Result<Vec<String>, NoRole> {
+        let is_known = |group: &&str| self.groups.values().flatten().any(|known| known == group);
+        let groups: Vec<&str> = match claims.get(&self.claim) {
+            Some(Value::String(one)) => vec![one],
+            Some(Value::Array(many)) => many.iter().take(MAX_GROUPS).filter_map(Value::as_str).collect(),
+            // OpenID Connect Core, section 5.6.2.
+            _ if claims.get("_claim_names").is_some_and(|names| names.get(&self.claim).is_some()) => {
+                return Err(NoRole::Overage);
+            }
+            _ => return Err(NoRole::NoClaim),
+        };
+        let known: Vec<String> = groups.into_iter().filter(is_known).map(str::to_owned).collect();
+        if known.is_empty() { Err(NoRole::NoGroup) } else { Ok(known) }
+    }
+
+    /// Returns the roles of these groups.
+    pub(crate) fn of(&self, groups: &[String]) -> RoleSet {
+        let has = |known: &Vec<String>| known.iter().any(|group| groups.contains(group));
+        self.groups.iter().filter(|(_, known)| has(known)).map(|(role, _)| *role).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn roles_come_of_whole_groups_and_of_nothing_else() {
+        let roles = TeamRoles::new(
+            "groups",
+            [
+                (TeamRole::Member, vec!["staff".to_owned(), "it".to_owned()]),
+                (TeamRole::Admin, vec!["it".to_owned()]),
+            ],
+        );
+        let of = |claims: Value| {
+            let known = roles.known_groups(claims.as_object().unwrap());
+            known.map(|groups| roles.of(&groups).into_iter().map(TeamRole::as_str).collect::<Vec<_>>())
+        };
+        assert_eq!(of(json!({ "groups": ["it", "x"] })), Ok(vec!["member", "admin"]));
+        assert_eq!(of(json!({ "groups": "staff" })), Ok(vec!["member"]));
+        for none in [json!(["IT"]), json!(["it "]), json!([]), json!(["admin"]), json!([["it"]])] {
+            assert_eq!(of(json!({ "groups": none })), Err(NoRole::NoGroup), "{none}");
+        }
+        for none in [json!({}), json!({ "groups": { "it": true } }), json!({ "roles": ["it"] })] {
+            assert_eq!(of(none), Err(NoRole::NoClaim));
+        }
+        assert_eq!(of(json!({ "_claim_names": { "groups": "src1" } })), Err(NoRole::Overage));
+    }
+}
