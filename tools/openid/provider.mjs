@@ -1,5 +1,5 @@
 // An OpenID provider that is not ours: npm `oidc-provider`, certified, with its own pages for signing in and agreeing. Whoever
-// signs in as NAME is NAME@example.org; all but `eve` are in the group `mcp`. To one more client, an application without a secret,
+// signs in as NAME is NAME@example.org; all but `eve` are in the group `mcp`, and `root` is in `admins`, too. To one more client, an application without a secret,
 // it gives signed tokens for whatever resource that names. It prints its issuer. What is below `/test` is the
 // tests' own and no part of it: what it has given out, and taking that back.
 // `cargo xtask` copies it beside the installed packages, where its imports resolve.
@@ -52,13 +52,13 @@ http.listen(0, '127.0.0.1', () => {
                 sub: id,
                 email: `${id}@example.org`,
                 email_verified: true,
-                groups: id === 'eve' ? ['guests'] : ['mcp', 'guests'],
+                groups: id === 'eve' ? ['guests'] : ['mcp', 'guests', ...(id === 'root' ? ['admins'] : [])],
             }),
         }),
     });
     // Ours listens on a port that nobody knows before it starts.
     provider.Client.prototype.redirectUriAllowed = (uri) =>
-        /^http:\/\/127\.0\.0\.1:\d+\/(upstream\/)?callback$/.test(uri);
+        /^http:\/\/127\.0\.0\.1:\d+\/(upstream\/|sign-in\/)?callback$/.test(uri);
     provider.use(async (ctx, next) => {
         await next();
         const { route, params } = ctx.oidc ?? {};

@@ -141,7 +141,11 @@ impl HospesProgram {
     pub fn start_gateway_with(&self, config: &str, args: &[&str]) -> RunningHospes {
         let file = self.path("hospes.toml");
         std::fs::write(&file, config).expect("a file");
-        let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--console", "0", "--config"]);
+        let mut command = self.command(&["up", "--listen", "127.0.0.1:0"]);
+        if !args.contains(&"--console") {
+            command.args(["--console", "0"]);
+        }
+        command.arg("--config");
         // The tests have links made without a terminal.
         let links = self.path("links.toml");
         std::fs::write(&links, "[console]\ndecisions_from = \"programs\"\n").expect("a file");

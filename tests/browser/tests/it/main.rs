@@ -19,4 +19,5 @@ mod profiles;
 mod rules;
 mod sign_in;
 mod site;
+mod team;
 mod trying;
