@@ -288,8 +288,8 @@ async fn everybody_sees_and_decides_their_own_approvals_at_any_node() {
     let (of_bob, call_of_bob) = team.call(1, Some("bob")).await;
     let (of_nobody, call_of_nobody) = team.call(0, None).await;
     for node in [0, 1] {
-        assert_eq!(team.sees(node, &ann, 1).await, [of_ann.clone()]);
-        assert_eq!(team.sees(node, &bob, 1).await, [of_bob.clone()]);
+        assert_eq!(team.sees(node, &ann, 1).await, std::slice::from_ref(&of_ann));
+        assert_eq!(team.sees(node, &bob, 1).await, std::slice::from_ref(&of_bob));
         assert!(team.sees(node, &root, 0).await.is_empty(), "an administrator decides for nobody");
     }
     // Ids of others are as unknown as those that do not exist.
