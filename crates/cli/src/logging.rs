@@ -12,6 +12,7 @@ use crate::args::{Cli, CliCommand};
 use crate::log_file::LogFileLayer;
 use crate::paths;
 use crate::screen_log::LogWriter;
+use crate::telemetry::ExportedLog;
 
 /// Libraries whose details have headers, bodies, keys or file contents in them. All they write is masked, too.
 const CAPPED_LIBRARIES: [&str; 13] = [
@@ -51,6 +52,8 @@ pub(crate) fn start(cli: &Cli) {
         .with_ansi(colour)
         .with_timer(Uptime::default())
         .with_target(cli.global.verbose > 1)
+        // Under the same filter, so that what is printed is what is exported.
+        .and_then(ExportedLog)
         .with_filter(filter.or_else(|| read_filter(level)).unwrap_or_default());
     let (file, problem) = match is_host(&cli.command).then(paths::log_folder).flatten() {
         Some(folder) => match LogFileLayer::create(&folder) {

@@ -49,6 +49,7 @@ mod settings;
 mod shown_commands;
 mod sweep;
 mod target;
+mod telemetry;
 mod terminal_screen;
 mod tolerant_writer;
 mod tool_list;

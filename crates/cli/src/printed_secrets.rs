@@ -24,6 +24,9 @@ pub(crate) fn add_config(config: &HostConfig) {
     for server in config.servers.iter().chain(&config.profile_servers) {
         secrets.add_certain(&server.transport);
     }
+    for (_, value) in config.telemetry.iter().flat_map(|telemetry| telemetry.headers.iter().flatten()) {
+        secrets.add_text(value.reveal());
+    }
     if let Some(fleet) = &config.fleet {
         for secret in fleet.secrets.iter().chain([&fleet.postgres, &fleet.redis]) {
             secrets.add_text(secret.reveal());

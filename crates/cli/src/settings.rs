@@ -19,6 +19,7 @@ use crate::exit::{CliError, CliResult, error_chain};
 use crate::fleet::HostFleet;
 use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
+use crate::telemetry;
 use crate::{builtins, enforcement, paths, printed_secrets, secrets};
 
 /// A loaded configuration and its files.
@@ -201,6 +202,9 @@ pub(crate) async fn build_host(
             sampler = sampler.kept_in(state);
         }
         builder = builder.sampler(Arc::new(sampler));
+    }
+    if let Some(tracer) = telemetry::tracer() {
+        builder = builder.tracer(tracer);
     }
     if let Some(state) = &state {
         builder = builder.store_tasks_in(state);

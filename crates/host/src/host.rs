@@ -9,6 +9,7 @@ use hospes::BoxService;
 use hospes::transport::StateKeyRing;
 use hospes_store::tasks::TaskRecords;
 use hospes_store::{StateStore as Kept, StoreError};
+use hospes_telemetry::Tracer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -130,6 +131,13 @@ impl HostBuilder {
     #[must_use]
     pub fn memory(mut self, file: impl Into<PathBuf>) -> Self {
         self.memory = Arc::new(ServerMemory::at(file));
+        self
+    }
+
+    /// Exports spans.
+    #[must_use]
+    pub fn tracer(self, tracer: Tracer) -> Self {
+        self.metrics.set_tracer(tracer);
         self
     }
 

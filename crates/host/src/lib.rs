@@ -15,7 +15,7 @@
 //! | `checks` | checks of arguments and results beside the policy |
 //! | `guard` | [`PolicyEnforcer`]: rules, approvals and the audit record of each call |
 //! | [`approvals`], [`deciders`] | pending decisions, and those who may decide |
-//! | `metrics` | counters and histograms, in the text format of Prometheus |
+//! | `metrics` | counters and histograms, in the text format of Prometheus and for OTLP; spans |
 //! | [`pins`] | accepted definitions of tools and other items |
 //! | [`accounts`] | accounts at servers, one for all users or one for each |
 //! | [`sampling`] | sampling with models of the host |
@@ -62,7 +62,7 @@ pub use host::{
     BuiltinError, BuiltinFactory, Host, HostBuilder, HostGateways, HostStartError, RequestStateConfig,
     ServerChanges, known_labels,
 };
-pub use metrics::METRICS_CONTENT_TYPE;
+pub use metrics::{METRICS_CONTENT_TYPE, current_trace};
 pub use pins::{DefaultPinMode, PinManager, PinningConfig};
 pub use sampling::Sampler;
 pub use server::implementation;

@@ -50,6 +50,7 @@ use crate::readiness;
 use crate::screen_log::{self, LogLine};
 use crate::settings::{LoadedConfig, build_host, check_allowed, check_folders, default_servers, load};
 use crate::sweep;
+use crate::telemetry;
 
 /// Default address of the endpoint.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
@@ -338,10 +339,13 @@ pub(crate) async fn start(
     fleet: Option<HostFleet>,
     output: CliOutput,
 ) -> CliResult<Host> {
+    telemetry::start(config.telemetry.as_ref(), output)?;
+    let member = fleet.as_ref().and_then(|fleet| fleet.member.clone());
     let host = build_host(options, config, accounts, fleet, output).await?.start();
     let host = host.map_err(|error| {
         CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;
+    telemetry::observe(&host, member);
     // New entries are as useful for investigating a damaged audit log as the old ones, so recording goes on.
     if let Some(guard) = host.guard().cloned() {
         // In a task of its own: verifying a long log takes a while, and calls are served in the meantime.
@@ -371,6 +375,7 @@ pub(crate) async fn stop(host: Host, ending: &mut InterruptListener, output: Cli
     {
         output.warn(format_args!("the last entries of the audit log may be missing: {error}"));
     }
+    telemetry::shut_down().await;
     output.say(paint(
         DIM,
         if stopped.is_some() { "stopped" } else { "stopped without waiting for the servers" },

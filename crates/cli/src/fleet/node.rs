@@ -95,6 +95,11 @@ impl FleetMember {
         &self.address
     }
 
+    /// Returns the present id of the node.
+    pub(crate) fn node_id(&self) -> String {
+        self.membership.id().to_string()
+    }
+
     /// Returns the nodes for the approval queue.
     pub(crate) fn approval_nodes(&self) -> Arc<dyn ApprovalNodes> {
         Arc::new(LeasedNodes(self.membership.clone()))

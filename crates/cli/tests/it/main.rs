@@ -60,6 +60,7 @@ mod service;
 mod sign_in;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
+mod telemetry;
 mod update;
 mod upgrade;
 mod usage;

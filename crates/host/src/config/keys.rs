@@ -122,7 +122,7 @@ use KeyType::{
 pub(super) use tests::record_read;
 
 /// All tables, in the order of the reference.
-const ALL: [&KeyTable; 24] = [
+const ALL: [&KeyTable; 25] = [
     &TOP,
     &ENDPOINT,
     &CONSOLE,
@@ -146,6 +146,7 @@ const ALL: [&KeyTable; 24] = [
     &ACCOUNTS,
     &AUDIT,
     &METRICS,
+    &TELEMETRY,
     &FLEET,
 ];
 
@@ -160,6 +161,7 @@ pub(super) const TOP: KeyTable = KeyTable {
         Key::new("accounts", Table, "", "Accounts of users at servers."),
         Key::new("audit", Table, "", "The audit log."),
         Key::new("metrics", Table, "", "Metrics for Prometheus."),
+        Key::new("telemetry", Table, "", "Export of traces, metrics and logs by OTLP."),
         Key::new("fleet", Table, "", "Several nodes behind one address."),
         Key::new(
             "registry",
@@ -287,6 +289,41 @@ pub(super) const METRICS: KeyTable = KeyTable {
         "",
         "Address of `/metrics`, or a port of this machine. Without it they are not served.",
     )],
+};
+
+pub(super) const TELEMETRY: KeyTable = KeyTable {
+    path: "telemetry",
+    about: "Export of traces, metrics and logs to a collector, by OTLP over HTTP. Off without this table, unless the environment has `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+    keys: &[
+        Key::new(
+            "otlp_endpoint",
+            Url,
+            "\"http://127.0.0.1:4318\"",
+            "Base URL of the collector, to which `/v1/traces`, `/v1/metrics` and `/v1/logs` are added.",
+        ),
+        Key::new(
+            "headers",
+            Names,
+            "",
+            "Headers for the collector, such as its key. Their values are kept secret.",
+        ),
+        Key::new("signals", Texts, "[\"traces\", \"metrics\", \"logs\"]", "What is exported."),
+        Key::new(
+            "sample_ratio",
+            Number,
+            "0.05",
+            "Part of the traces that is recorded, from 0 to 1. An application that sends `traceparent` decides for its own.",
+        ),
+        Key::new("service_name", Text, "\"hospes\"", "Attribute `service.name` of the resource."),
+        Key::new("resource", Names, "", "Further attributes of the resource."),
+        Key::new(
+            "ca",
+            Path,
+            "",
+            "PEM file with authorities that the collector's certificate may be of, besides the usual ones.",
+        ),
+        Key::new("metric_interval", Duration, "60s", "Interval at which metrics are exported."),
+    ],
 };
 
 pub(super) const FLEET: KeyTable = KeyTable {

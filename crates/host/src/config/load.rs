@@ -23,6 +23,7 @@ use super::notify::NotificationWebhook;
 use super::partial::{LocatedSetting, PartialConfig};
 use super::profiles::{ParsedProfile, ProfileConfig, check_profiles};
 use super::secret::ExpandedText;
+use super::telemetry::TelemetryConfig;
 use super::text_file::{MAX_FILE, invalid_utf8_error, read_bytes};
 
 /// Folders in which applications keep a project's settings; the project is the folder above.
@@ -357,6 +358,7 @@ struct ConfigMerge {
     accounts: Option<LocatedSetting<AccountsConfig>>,
     metrics_listen: Option<LocatedSetting<SocketAddr>>,
     fleet: Option<LocatedSetting<FleetConfig>>,
+    telemetry: Option<LocatedSetting<TelemetryConfig>>,
     notification_command: Option<LocatedSetting<Vec<ExpandedText>>>,
     notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
@@ -382,6 +384,7 @@ impl ConfigMerge {
         merge_setting("accounts", &mut self.accounts, part.accounts, &mut self.errors);
         merge_setting("metrics.listen", &mut self.metrics_listen, part.metrics_listen, &mut self.errors);
         merge_setting("fleet", &mut self.fleet, part.fleet, &mut self.errors);
+        merge_setting("telemetry", &mut self.telemetry, part.telemetry, &mut self.errors);
         let (command, webhook) = (part.notification_command, part.notification_webhook);
         merge_setting("notify.command", &mut self.notification_command, command, &mut self.errors);
         merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
@@ -468,6 +471,7 @@ impl ConfigMerge {
         self.config.console_team = self.console_team.map(|team| team.value);
         self.config.metrics_listen = self.metrics_listen.map(|listen| listen.value);
         self.config.fleet = self.fleet.map(|fleet| fleet.value);
+        self.config.telemetry = self.telemetry.map(|telemetry| telemetry.value);
         self.config.audit_kept_for = self.audit_kept_for.map(|kept| kept.value);
         self.config.notifications.command =
             self.notification_command.map(|one| one.value).unwrap_or_default();

@@ -49,6 +49,7 @@ mod settings;
 pub mod settings_text;
 mod stdio_entry;
 mod table;
+mod telemetry;
 mod text_file;
 mod text_literal;
 mod text_parts;
@@ -110,6 +111,7 @@ pub use settings::{
     DEFAULT_HEALTH_CHECK, DEFAULT_IDLE_AFTER, DEFAULT_MAX_CONNECTIONS, DEFAULT_MAX_VIEWS, DEFAULT_PAGE_SIZE,
     DEFAULT_START_WAIT, DEFAULT_STARTING_PER_CORE, HostSettings,
 };
+pub use telemetry::TelemetryConfig;
 pub use text_file::MAX_FILE;
 pub use text_parts::{TextPart, join_parts, text_parts};
 pub use tool_filter::ToolFilter;

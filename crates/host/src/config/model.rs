@@ -18,6 +18,7 @@ use super::notify::NotificationChannels;
 use super::pins::PinMode;
 use super::profiles::ProfileConfig;
 use super::server_transport::{AccountChoice, SandboxConfig, ServerTransport};
+use super::telemetry::TelemetryConfig;
 use super::tool_filter::ToolFilter;
 
 /// Complete configuration of the host, from one or several files.
@@ -42,6 +43,8 @@ pub struct HostConfig {
     pub metrics_listen: Option<SocketAddr>,
     /// Settings of a node, if this host is one of several behind one address.
     pub fleet: Option<FleetConfig>,
+    /// Export of telemetry, if the configuration has one.
+    pub telemetry: Option<TelemetryConfig>,
     /// True if the audit log records arguments of calls too.
     pub audit_arguments: bool,
     /// Retention time of audit log entries; none for no limit.

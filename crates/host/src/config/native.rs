@@ -22,6 +22,7 @@ use super::profiles::read_profiles;
 use super::server::{ServerDefaults, read_server};
 use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
+use super::telemetry::read_telemetry;
 
 /// Reads a file in Hospes' own format.
 pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &mut PartialConfig) {
@@ -81,6 +82,13 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
             part.metrics_listen = address.map(|value| LocatedSetting { value, at: entry.at.clone() });
         }
         metrics.report_unknown_keys(report);
+    }
+    if let Some(entry) = table.take("telemetry", report)
+        && let Some(mut telemetry) =
+            SettingsTable::new(&entry.node, None, &keys::TELEMETRY, "telemetry.", report)
+    {
+        let value = read_telemetry(&mut telemetry, scope, report);
+        part.telemetry = Some(LocatedSetting { value, at: entry.at.clone() });
     }
     if let Some(entry) = table.take("fleet", report)
         && let Some(mut fleet) = SettingsTable::new(&entry.node, None, &keys::FLEET, "fleet.", report)

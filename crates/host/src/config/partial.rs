@@ -17,6 +17,7 @@ use super::profiles::ParsedProfile;
 use super::secret::ExpandedText;
 use super::server::ParsedServer;
 use super::table::ConfigReport;
+use super::telemetry::TelemetryConfig;
 
 /// A setting and its location.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(super) struct PartialConfig {
     pub(super) accounts: Option<LocatedSetting<AccountsConfig>>,
     pub(super) metrics_listen: Option<LocatedSetting<SocketAddr>>,
     pub(super) fleet: Option<LocatedSetting<FleetConfig>>,
+    pub(super) telemetry: Option<LocatedSetting<TelemetryConfig>>,
     pub(super) audit_arguments: Option<bool>,
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) registry: Option<LocatedSetting<String>>,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use hospes_telemetry::{MetricData, MetricSource};
 use serde::Serialize;
 
 use super::host_servers::HostServers;
-use crate::metrics::CurrentValues;
+use crate::metrics::{CurrentValues, HostMetrics};
 use crate::upstream::{UpstreamEntry, UpstreamState};
 
 /// Health of the parts of a host. It has no name of a server, no path and no text of an error, so that everybody may
@@ -80,12 +81,27 @@ impl HostServers {
     /// [`METRICS_CONTENT_TYPE`](crate::METRICS_CONTENT_TYPE).
     #[must_use]
     pub fn metrics(&self) -> String {
+        self.with_current_values(|metrics, current| metrics.write(current))
+    }
+
+    /// Returns the metrics with their names in OTLP.
+    #[must_use]
+    pub fn metric_data(&self) -> Vec<MetricData> {
+        self.with_current_values(HostMetrics::data)
+    }
+
+    /// Adds metrics of another part of the program to both outputs.
+    pub fn add_metrics(&self, source: impl MetricSource) {
+        self.shared().metrics.add_source(source);
+    }
+
+    fn with_current_values<T>(&self, output: impl FnOnce(&HostMetrics, &CurrentValues<'_>) -> T) -> T {
         let shared = self.shared();
         let is_up = |slot: &UpstreamEntry| slot.status().state == UpstreamState::Ready;
         let servers = shared.upstreams.current().filter(|(_, slot)| !slot.is_per_user());
         let servers = servers.map(|(_, slot)| (&*slot.server.name, is_up(slot))).collect();
         let approvals_open = shared.guard.as_ref().map_or(0, |guard| guard.approvals().pending().len());
-        shared.metrics.write(&CurrentValues { approvals_open, servers })
+        output(&shared.metrics, &CurrentValues { approvals_open, servers })
     }
 
     /// Returns the health of the host. Reads one row of the state database, if there is one.

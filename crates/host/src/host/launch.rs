@@ -45,7 +45,7 @@ impl ServerLauncher {
             Some(connectors) => connectors(&config, &self.settings),
             None => self.connector(&config, &roots, server.launches.clone()),
         };
-        let connector = MeasuredConnector::wrap(connector, &self.metrics, (&server.name, server.transport));
+        let connector = MeasuredConnector::wrap(connector, &self.metrics, &server.name, &config.transport);
         let max = config.max_connections.unwrap_or(self.settings.max_connections);
         let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let upstream = Upstream::start(server, connector, memory, epoch, max);
@@ -70,7 +70,7 @@ impl ServerLauncher {
             let launches = shared.launches.as_ref().map(|launches| Arc::new(launches.of(user)));
             let connector =
                 client_connector(&config, &settings, &shared_roots, Some(account as _), launches.clone());
-            let connector = MeasuredConnector::wrap(connector, &metrics, (&shared.name, shared.transport));
+            let connector = MeasuredConnector::wrap(connector, &metrics, &shared.name, &config.transport);
             let (memory, epoch) = (Arc::clone(&memory), Arc::clone(&epoch));
             let user = Some(Arc::clone(user));
             let theirs = UpstreamServer { user, launches, ..UpstreamServer::clone(&shared) };

@@ -1,7 +1,9 @@
-//! Time of a call that is not the host's own: that of its server, of a person, or of a model.
+//! Time of a call that is not the host's own: that of its server, of a person, or of a model. And its trace.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
+
+use hospes_telemetry::{Span, SpanKind, SpanParent, TraceContext, Tracer};
 
 use super::histogram::nanos;
 
@@ -17,9 +19,16 @@ pub(super) struct CallClock {
     waited: AtomicU64,
     /// Number of waits in progress. Waits within a wait are part of it.
     depth: AtomicU32,
+    /// Span of the call, if spans are exported.
+    trace: Option<(Tracer, TraceContext)>,
 }
 
 impl CallClock {
+    /// Creates the clock of a call with a span.
+    pub(super) fn in_trace(trace: Option<(Tracer, TraceContext)>) -> Self {
+        Self { trace, ..Self::default() }
+    }
+
     /// Returns the time that was spent waiting, in nanoseconds.
     pub(super) fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
@@ -46,6 +55,23 @@ impl Drop for RunningWait {
             }
         });
     }
+}
+
+/// Returns the span of the call that the current future belongs to, if spans are exported.
+#[must_use]
+pub fn current_trace() -> Option<TraceContext> {
+    CALL_CLOCK.try_with(|clock| clock.trace.as_ref().map(|(_, context)| context.clone())).ok().flatten()
+}
+
+/// Begins a span of a step of the call that the current future belongs to. `None` if its trace is not recorded.
+pub(crate) fn begin_step(name: &'static str) -> Option<Span> {
+    let begin = |clock: &CallClock| {
+        let (tracer, context) = clock.trace.as_ref()?;
+        let mut span = tracer.begin(SpanKind::Internal, SpanParent::Local(context)).1?;
+        span.set_name(name);
+        Some(span)
+    };
+    CALL_CLOCK.try_with(begin).ok().flatten()
 }
 
 /// Waits for a future whose time is not the host's own. Outside of a measured call it only waits.

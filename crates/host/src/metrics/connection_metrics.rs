@@ -19,12 +19,20 @@ pub(super) const SESSION_LABELS: [&str; 3] = ["mcp_protocol_version", "network_t
 /// Maximum number of operations of one connection whose questions wait for answers.
 const MAX_ASKING: usize = 1024;
 
+/// Host and port of a server that is reached over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerAddress {
+    pub(crate) host: Arc<str>,
+    pub(crate) port: u16,
+}
+
 /// Metrics of one connection to a server. The session ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionMetrics {
     metrics: Arc<HostMetrics>,
     server: LabelValue,
     transport: LabelValue,
+    address: Option<ServerAddress>,
     revision: Revision,
     begun: Instant,
     /// Operations of an older server that wait for answers to their questions, by the handle of the call.
@@ -36,7 +44,7 @@ impl ConnectionMetrics {
     pub(crate) fn begin(
         metrics: &Arc<HostMetrics>,
         server: &str,
-        transport: &str,
+        (transport, address): (&str, Option<&ServerAddress>),
         revision: Revision,
     ) -> Self {
         metrics.learn(std::iter::once(server));
@@ -46,7 +54,8 @@ impl ConnectionMetrics {
             _ => LabelValue::Absent,
         };
         let (metrics, server) = (Arc::clone(metrics), metrics.names.value(server));
-        Self { metrics, server, transport, revision, begun: Instant::now(), asking: Mutex::default() }
+        let (begun, address) = (Instant::now(), address.cloned());
+        Self { metrics, server, transport, address, revision, begun, asking: Mutex::default() }
     }
 
     /// Measures a call of the server, which `answer` answers. The rounds of a call that an older server asks questions in
@@ -57,8 +66,20 @@ impl ConnectionMetrics {
         answer: impl FnOnce(Call) -> A,
     ) -> Outcome {
         let place = (OperationSide::Client(self.server), self.revision, self.transport);
-        let mut running =
-            self.resume(&call).unwrap_or_else(|| RunningOperation::begin(&self.metrics, &call, place));
+        let (mut running, is_new) = match self.resume(&call) {
+            Some(running) => (running, false),
+            None => (RunningOperation::begin(&self.metrics, &call, place), true),
+        };
+        let mut call = call;
+        if let Some(span) = running.span_mut().filter(|_| is_new) {
+            if let Some(address) = &self.address {
+                span.set_address(address);
+            }
+            // Answers to the questions of a call belong to what has been sent.
+            if let Some(params) = span.sent_params(&call.params) {
+                call = Call::new(call.method.clone(), params, call.context.clone());
+            }
+        }
         let outcome = answer(call).await;
         match &outcome {
             // Only the questions of a call that goes on take refusals.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use hospes_telemetry::{MetricLabels, MetricPoints};
 use parking_lot::Mutex;
 use prometheus_client::encoding::{
     EncodeLabel, EncodeLabelSet, EncodeMetric, LabelSetEncoder, MetricEncoder,
@@ -12,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 
 use super::histogram::{AtomicCounter, SeriesValue};
 use super::labels::{LabelValue, NameTable};
+use super::otlp_names::otlp_label;
 
 /// Maximum number of series of one metric.
 pub(super) const MAX_SERIES: usize = 2000;
@@ -89,6 +91,16 @@ impl<const N: usize, V: SeriesValue> SeriesFamily<N, V> {
         let _adding = self.adding.lock();
         let series = series.take(MAX_SERIES).map(|(labels, value)| (labels, Arc::new(value)));
         self.series.store(Arc::new(series.collect()));
+    }
+
+    /// Returns the values of all series, with the labels of OTLP.
+    pub(super) fn points(&self) -> MetricPoints {
+        let labels = |values: &[LabelValue; N]| -> MetricLabels {
+            let labels = self.keys.iter().zip(values);
+            labels.filter_map(|(key, value)| Some((otlp_label(key), self.names.text(*value)?))).collect()
+        };
+        let series = self.series.load();
+        V::points(series.iter().map(|(values, value)| (labels(values), Arc::clone(value))).collect())
     }
 
     #[cfg(test)]

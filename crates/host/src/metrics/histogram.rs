@@ -1,8 +1,10 @@
 //! Histograms and counters as atomics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hospes_telemetry::{HistogramData, MetricLabels, MetricPoints};
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
@@ -89,6 +91,16 @@ impl AtomicHistogram {
     }
 }
 
+impl AtomicHistogram {
+    /// Returns the values at this moment.
+    fn data(&self) -> HistogramData {
+        let one = self.bounds.one as f64;
+        let bounds = self.bounds.bounds.iter().map(|bound| *bound as f64 / one).collect();
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        HistogramData::new(bounds, counts, self.sum.load(Ordering::Relaxed) as f64 / one)
+    }
+}
+
 /// Returns a duration in nanoseconds, at most 584 years.
 pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -99,6 +111,14 @@ pub(super) trait SeriesValue: std::fmt::Debug + Send + Sync + 'static {
     const TYPE: MetricType;
 
     fn write(&self, encoder: &mut MetricEncoder<'_>) -> std::fmt::Result;
+
+    /// Returns the values of all series of a metric.
+    fn points(series: Vec<(MetricLabels, Arc<Self>)>) -> MetricPoints;
+}
+
+/// Returns one number of each series.
+fn numbers<V>(series: Vec<(MetricLabels, Arc<V>)>, value: impl Fn(&V) -> u64) -> Vec<(MetricLabels, f64)> {
+    series.into_iter().map(|(labels, of)| (labels, value(&of) as f64)).collect()
 }
 
 impl SeriesValue for AtomicHistogram {
@@ -113,6 +133,11 @@ impl SeriesValue for AtomicHistogram {
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = self.sum.load(Ordering::Relaxed) as f64 / one;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+
+    fn points(series: Vec<(MetricLabels, Arc<Self>)>) -> MetricPoints {
+        let series = series.into_iter();
+        MetricPoints::Histograms(series.map(|(labels, of)| (labels, of.data())).collect())
     }
 }
 
@@ -136,6 +161,10 @@ impl SeriesValue for AtomicCounter {
     fn write(&self, encoder: &mut MetricEncoder<'_>) -> std::fmt::Result {
         encoder.encode_counter::<NoLabelSet, u64, u64>(&self.value(), None)
     }
+
+    fn points(series: Vec<(MetricLabels, Arc<Self>)>) -> MetricPoints {
+        MetricPoints::Counters(numbers(series, Self::value))
+    }
 }
 
 /// A value at the time of a scrape.
@@ -153,5 +182,9 @@ impl SeriesValue for AtomicGauge {
 
     fn write(&self, encoder: &mut MetricEncoder<'_>) -> std::fmt::Result {
         encoder.encode_gauge(&self.0.load(Ordering::Relaxed))
+    }
+
+    fn points(series: Vec<(MetricLabels, Arc<Self>)>) -> MetricPoints {
+        MetricPoints::Gauges(numbers(series, |gauge| gauge.0.load(Ordering::Relaxed)))
     }
 }

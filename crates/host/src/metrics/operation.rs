@@ -8,6 +8,7 @@ use hospes_model::{Method, Revision, RpcError, code};
 
 use super::histogram::nanos;
 use super::labels::LabelValue;
+use super::operation_span::OperationSpan;
 use super::registry::HostMetrics;
 use super::tool_error::is_tool_error;
 
@@ -58,6 +59,8 @@ pub(super) struct RunningOperation {
     ending: (LabelValue, LabelValue),
     /// Time of the last questions, while they are not answered.
     asked: Option<Instant>,
+    /// Set if spans are exported.
+    span: Option<OperationSpan>,
 }
 
 impl RunningOperation {
@@ -88,7 +91,18 @@ impl RunningOperation {
             begun: Instant::now(),
             ending: (LabelValue::Fixed(CANCELLED), LabelValue::Absent),
             asked: None,
+            span: metrics.tracer().map(|tracer| OperationSpan::begin(tracer, call, side)),
         }
+    }
+
+    /// Returns the span, if spans are exported.
+    pub(super) fn span(&self) -> Option<&OperationSpan> {
+        self.span.as_ref()
+    }
+
+    /// Returns the span to add attributes, if the trace is recorded.
+    pub(super) fn span_mut(&mut self) -> Option<&mut OperationSpan> {
+        self.span.as_mut()
     }
 
     pub(super) fn metrics(&self) -> &HostMetrics {
@@ -137,6 +151,9 @@ impl Drop for RunningOperation {
         let labels =
             [self.method, error, code, self.tool, self.prompt, kind, revision, self.transport, server];
         family.with(labels, |histogram| histogram.observe(elapsed));
+        if let Some(span) = self.span.take() {
+            span.end(&self.metrics.names, &labels, end);
+        }
     }
 }
 

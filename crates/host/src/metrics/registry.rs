@@ -1,8 +1,9 @@
 //! All metrics of a host, and their text.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use hospes_telemetry::{MetricData, MetricPoints, MetricSource, Tracer};
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -15,6 +16,8 @@ use super::histogram::{
 };
 use super::labels::{LabelValue, NameTable};
 use super::operation::OPERATION_LABELS;
+use super::otlp_names::otlp_name;
+use super::source_collector::SourceCollector;
 
 /// Media type of the text.
 pub const METRICS_CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -51,6 +54,12 @@ impl EncodeMetric for SharedCounter {
     }
 }
 
+/// Name and description of the counter of observations whose series did not exist.
+const OVERFLOWS: (&str, &str) = (
+    "hospes_metric_overflows",
+    "Observations that were added to a series of other labels because a metric had too many",
+);
+
 /// Metrics of a host.
 #[derive(Debug)]
 pub(crate) struct HostMetrics {
@@ -66,8 +75,58 @@ pub(crate) struct HostMetrics {
     decisions: Arc<SeriesFamily<2, AtomicCounter>>,
     approvals_open: Arc<SeriesFamily<0, AtomicGauge>>,
     upstream_up: Arc<SeriesFamily<1, AtomicGauge>>,
-    /// Held while a text is written, because gauges are set before.
-    registry: Mutex<Registry>,
+    /// Held while there is an output, because gauges are set before.
+    registry: Mutex<MetricRegistry>,
+    /// Metrics of other parts of the program.
+    sources: SourceCollector,
+    /// Set if spans are exported.
+    tracer: OnceLock<Tracer>,
+}
+
+/// All metrics, for each of the two outputs.
+#[derive(Debug, Default)]
+struct MetricRegistry {
+    text: Registry,
+    otlp: Vec<OtlpMetric>,
+}
+
+/// One metric with its name in OTLP.
+struct OtlpMetric {
+    name: String,
+    unit: &'static str,
+    help: &'static str,
+    points: Box<dyn Fn() -> MetricPoints + Send + Sync>,
+}
+
+impl MetricRegistry {
+    fn add<V: SeriesValue, const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        family: SeriesFamily<N, V>,
+    ) -> Arc<SeriesFamily<N, V>> {
+        let family = Arc::new(family);
+        self.text.register(name, help, SharedFamily(Arc::clone(&family)));
+        let shown = Arc::clone(&family);
+        self.add_otlp(name, help, move || shown.points());
+        family
+    }
+
+    fn add_otlp(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        points: impl Fn() -> MetricPoints + Send + Sync + 'static,
+    ) {
+        let (name, unit) = otlp_name(name);
+        self.otlp.push(OtlpMetric { name, unit, help, points: Box::new(points) });
+    }
+}
+
+impl std::fmt::Debug for OtlpMetric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OtlpMetric").field(&self.name).finish()
+    }
 }
 
 /// Values at the time of a scrape.
@@ -88,12 +147,13 @@ impl HostMetrics {
     pub(crate) fn new() -> Self {
         let (names, overflows) = (Arc::new(NameTable::default()), Arc::new(AtomicCounter::default()));
         let shared = (&names, &overflows);
-        let mut registry = Registry::default();
-        registry.register(
-            "hospes_metric_overflows",
-            "Observations that were added to a series of other labels because a metric had too many",
-            SharedCounter(Arc::clone(&overflows)),
-        );
+        let (mut registry, sources) = (MetricRegistry::default(), SourceCollector::default());
+        registry.text.register(OVERFLOWS.0, OVERFLOWS.1, SharedCounter(Arc::clone(&overflows)));
+        let counted = Arc::clone(&overflows);
+        registry.add_otlp(OVERFLOWS.0, OVERFLOWS.1, move || {
+            MetricPoints::Counters(vec![(Vec::new(), counted.value() as f64)])
+        });
+        registry.text.register_collector(Box::new(sources.clone()));
         let operations = || AtomicHistogram::new(&OPERATIONS);
         let overhead = || AtomicHistogram::new(&OVERHEAD);
         let bytes = || AtomicHistogram::new(&BYTES);
@@ -101,75 +161,66 @@ impl HostMetrics {
         let of_client = SeriesFamily::new(OPERATION_LABELS, shared, operations);
         let sessions = || SeriesFamily::new(SESSION_LABELS, shared, operations);
         Self {
-            server_operations: add(
-                &mut registry,
+            server_operations: registry.add(
                 "mcp_server_operation_duration_seconds",
                 "Duration of requests of applications",
                 of_server,
             ),
-            client_operations: add(
-                &mut registry,
+            client_operations: registry.add(
                 "mcp_client_operation_duration_seconds",
                 "Duration of requests to servers",
                 of_client,
             ),
-            server_sessions: add(
-                &mut registry,
+            server_sessions: registry.add(
                 "mcp_server_session_duration_seconds",
                 "Duration of sessions of applications that have ended",
                 sessions(),
             ),
-            client_sessions: add(
-                &mut registry,
+            client_sessions: registry.add(
                 "mcp_client_session_duration_seconds",
                 "Duration of connections to servers that have ended",
                 sessions(),
             ),
-            overhead: add(
-                &mut registry,
+            overhead: registry.add(
                 "hospes_gateway_overhead_seconds",
                 "Time of a request without that of servers, models and people",
                 SeriesFamily::new([], shared, overhead),
             ),
-            approval_wait: add(
-                &mut registry,
+            approval_wait: registry.add(
                 "hospes_approval_wait_seconds",
                 "Time from the start of an approval until it was decided, expired or was withdrawn",
                 SeriesFamily::new([], shared, operations),
             ),
-            request_bytes: add(
-                &mut registry,
+            request_bytes: registry.add(
                 "hospes_request_bytes",
                 "Size of the params of requests of applications",
                 SeriesFamily::new([], shared, bytes),
             ),
-            response_bytes: add(
-                &mut registry,
+            response_bytes: registry.add(
                 "hospes_response_bytes",
                 "Size of results that were passed on as they came",
                 SeriesFamily::new([], shared, bytes),
             ),
             // The format adds `_total` to the name of a counter.
-            decisions: add(
-                &mut registry,
+            decisions: registry.add(
                 "hospes_decisions",
                 "Decisions about calls, by their basis",
                 SeriesFamily::new(["verdict", "by"], shared, AtomicCounter::default),
             ),
-            approvals_open: add(
-                &mut registry,
+            approvals_open: registry.add(
                 "hospes_approvals_open",
                 "Approvals that wait for a decision",
                 SeriesFamily::new([], shared, AtomicGauge::default),
             ),
-            upstream_up: add(
-                &mut registry,
+            upstream_up: registry.add(
                 "hospes_upstream_up",
                 "1 if the server can be called, else 0",
                 SeriesFamily::new(["server"], shared, AtomicGauge::default),
             ),
             names,
             registry: Mutex::new(registry),
+            sources,
+            tracer: OnceLock::new(),
         }
     }
 
@@ -188,9 +239,45 @@ impl HostMetrics {
         self.approval_wait.with([], |histogram| histogram.observe(nanos(waited)));
     }
 
+    /// Returns the tracer, if spans are exported.
+    pub(super) fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.get()
+    }
+
+    /// Exports spans from now on. Only the first call has an effect.
+    pub(crate) fn set_tracer(&self, tracer: Tracer) {
+        let _ = self.tracer.set(tracer);
+    }
+
+    /// Adds metrics of another part of the program to both outputs.
+    pub(crate) fn add_source(&self, source: impl MetricSource) {
+        self.sources.add(source);
+    }
+
     /// Writes all metrics.
     pub(crate) fn write(&self, current: &CurrentValues<'_>) -> String {
         let registry = self.registry.lock();
+        self.set_gauges(current);
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_text::encode(&mut text, &registry.text);
+        text
+    }
+
+    /// Returns all metrics, with the names and labels of OTLP.
+    pub(crate) fn data(&self, current: &CurrentValues<'_>) -> Vec<MetricData> {
+        let registry = self.registry.lock();
+        self.set_gauges(current);
+        let of = |metric: &OtlpMetric| {
+            MetricData::new(metric.name.clone(), metric.help, metric.unit, (metric.points)())
+        };
+        let own: Vec<MetricData> = registry.otlp.iter().map(of).collect();
+        drop(registry);
+        own.into_iter().chain(self.sources.metrics()).collect()
+    }
+
+    /// Sets what is known only now. Held by the lock of the registry, so that an output has the values of one moment.
+    fn set_gauges(&self, current: &CurrentValues<'_>) {
         let open = u64::try_from(current.approvals_open).unwrap_or(u64::MAX);
         self.approvals_open.with([], |gauge| gauge.set(open));
         self.names.learn(current.servers.iter().map(|(name, _)| *name));
@@ -201,22 +288,7 @@ impl HostMetrics {
         });
         // All anew, because servers may have been removed.
         self.upstream_up.replace(up);
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = prometheus_text::encode(&mut text, &registry);
-        text
     }
-}
-
-fn add<const N: usize, V: SeriesValue>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    family: SeriesFamily<N, V>,
-) -> Arc<SeriesFamily<N, V>> {
-    let family = Arc::new(family);
-    registry.register(name, help, SharedFamily(Arc::clone(&family)));
-    family
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::call_clock::{CALL_CLOCK, CallClock};
 use super::histogram::nanos;
 use super::labels::LabelValue;
 use super::operation::{OperationSide, PIPE, RunningOperation, TCP};
+use super::operation_span::OperationSpan;
 use super::registry::HostMetrics;
 
 /// An operation of an application. A call of an older revision keeps it while its questions are answered.
@@ -71,7 +72,8 @@ impl HostMetrics {
             let outcome = answer(call).await;
             (outcome, CALL_CLOCK.try_with(CallClock::waited).unwrap_or_default())
         };
-        let (outcome, waited) = CALL_CLOCK.scope(CallClock::default(), measured).await;
+        let clock = CallClock::in_trace(operation.running.span().map(OperationSpan::current));
+        let (outcome, waited) = CALL_CLOCK.scope(clock, measured).await;
         operation.own += nanos(begun.elapsed()).saturating_sub(waited);
         match &outcome {
             Outcome::InputRequired(_) if is_legacy => {

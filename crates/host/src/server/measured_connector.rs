@@ -10,7 +10,8 @@ use super::connector::{
     UpstreamConnector,
 };
 use super::process::ServerProcess;
-use crate::metrics::{ConnectionMetrics, HostMetrics, excluded};
+use crate::config::ServerTransport;
+use crate::metrics::{ConnectionMetrics, HostMetrics, ServerAddress, excluded};
 
 /// Connector that gives each connection of another one its metrics.
 pub(crate) struct MeasuredConnector {
@@ -18,16 +19,28 @@ pub(crate) struct MeasuredConnector {
     metrics: Arc<HostMetrics>,
     server: Arc<str>,
     transport: &'static str,
+    address: Option<ServerAddress>,
 }
 
 impl MeasuredConnector {
     pub(crate) fn wrap(
         inner: Arc<dyn UpstreamConnector>,
         metrics: &Arc<HostMetrics>,
-        (server, transport): (&Arc<str>, &'static str),
+        server: &Arc<str>,
+        transport: &ServerTransport,
     ) -> Arc<dyn UpstreamConnector> {
-        Arc::new(Self { inner, metrics: Arc::clone(metrics), server: Arc::clone(server), transport })
+        let (metrics, server) = (Arc::clone(metrics), Arc::clone(server));
+        Arc::new(Self { inner, metrics, server, transport: transport.kind(), address: address(transport) })
     }
+}
+
+/// Returns the host and the port of a URL.
+fn address(transport: &ServerTransport) -> Option<ServerAddress> {
+    let ServerTransport::Http(http) = transport else { return None };
+    let url = http.url.reveal();
+    // A host that stands there as a reference may be a secret.
+    let host = url.host_str().filter(|host| http.url.written().contains(*host))?;
+    Some(ServerAddress { host: Arc::from(host), port: url.port_or_known_default()? })
 }
 
 impl UpstreamConnector for MeasuredConnector {
@@ -38,8 +51,8 @@ impl UpstreamConnector for MeasuredConnector {
         Box::pin(async move {
             let mut connection = self.inner.connect(wish).await?;
             let revision = connection.revision;
-            connection.metrics =
-                Some(ConnectionMetrics::begin(&self.metrics, &self.server, self.transport, revision));
+            let place = (self.transport, self.address.as_ref());
+            connection.metrics = Some(ConnectionMetrics::begin(&self.metrics, &self.server, place, revision));
             Ok(connection)
         })
     }

@@ -88,7 +88,8 @@ impl House {
             .env_remove("SHELL")
             .env_remove("HOSPES_LOG")
             .env_remove("HOSPES_CONFIG")
-            .env_remove("HOSPES_APPROVE_TOKEN");
+            .env_remove("HOSPES_APPROVE_TOKEN")
+            .env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         if let Some(token) = self.token.get() {
             command.env("HOSPES_APPROVE_TOKEN", token);
         }

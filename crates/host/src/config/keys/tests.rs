@@ -37,6 +37,7 @@ fn read_everything() {
         [accounts]
         [audit]
         [metrics]
+        [telemetry]
         [fleet]
         [models]
         [sampling]
