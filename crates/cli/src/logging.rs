@@ -52,8 +52,6 @@ pub(crate) fn start(cli: &Cli) {
         .with_ansi(colour)
         .with_timer(Uptime::default())
         .with_target(cli.global.verbose > 1)
-        // Under the same filter, so that what is printed is what is exported.
-        .and_then(ExportedLog)
         .with_filter(filter.or_else(|| read_filter(level)).unwrap_or_default());
     let (file, problem) = match is_host(&cli.command).then(paths::log_folder).flatten() {
         Some(folder) => match LogFileLayer::create(&folder) {
@@ -62,8 +60,10 @@ pub(crate) fn start(cli: &Cli) {
         },
         None => (None, None),
     };
+    // What is exported is what the log file has.
+    let exported = is_host(&cli.command).then(|| ExportedLog.with_filter(LogFileLayer::filter()));
     // Only tests start it twice.
-    let _twice = tracing_subscriber::registry().with(terminal).with(file).try_init();
+    let _twice = tracing_subscriber::registry().with(terminal).with(file).with(exported).try_init();
     // Logging must not keep the program from running.
     if let Some((folder, error)) = problem {
         tracing::warn!(folder = %folder.display(), %error, "no log file is written");

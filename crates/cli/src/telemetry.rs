@@ -26,8 +26,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 static TELEMETRY: OnceLock<Telemetry> = OnceLock::new();
 
-/// Starts the export, if it is wanted. Its mistakes are errors, but a collector that cannot be reached is none.
+/// Starts the export, if it is wanted and does not run. Its mistakes are errors, but a collector that cannot be reached is none.
 pub(crate) fn start(config: Option<&TelemetryConfig>, output: CliOutput) -> CliResult {
+    if TELEMETRY.get().is_some() {
+        return Ok(());
+    }
     let environment = OtelEnvironment::read(|name| std::env::var(name).ok());
     let Some(plan) = environment.plan(config, random_id()) else { return Ok(()) };
     for warning in &plan.warnings {
@@ -52,10 +55,13 @@ pub(crate) fn tracer() -> Option<Tracer> {
     TELEMETRY.get().and_then(Telemetry::tracer)
 }
 
-/// Exports the metrics of a host from now on.
+/// Adds the metrics of the node and of the export to those of a host, and exports all of them from now on.
 pub(crate) fn observe(host: &Host, member: Option<FleetMember>) {
-    let Some(telemetry) = TELEMETRY.get() else { return };
     let servers = host.servers();
+    if let Some(member) = &member {
+        servers.add_metrics(member.metrics());
+    }
+    let Some(telemetry) = TELEMETRY.get() else { return };
     servers.add_metrics(ExportMetrics(telemetry.clone()));
     telemetry.set_metric_source(ExportedHost { servers, member, telemetry: telemetry.clone() });
 }

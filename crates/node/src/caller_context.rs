@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes::transport::http_server::{CallerLabel, Principal, StreamDeadline};
 use hospes_fleet::node::NodeId;
+use hospes_telemetry::TraceContext;
 use http::HeaderValue;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub(crate) struct CallerContext {
     /// Time for which the sender may listen, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     listens_ms: Option<u64>,
+    /// Span in which the request is forwarded, and its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<(String, Option<String>)>,
 }
 
 impl CallerContext {
@@ -55,6 +59,9 @@ impl CallerContext {
             principal: extensions.get::<Principal>().map(|principal| principal.as_str().to_owned()),
             caller: extensions.get::<CallerLabel>().map(|caller| caller.as_str().to_owned()),
             listens_ms: left,
+            trace: extensions
+                .get::<TraceContext>()
+                .map(|trace| (trace.traceparent(), trace.tracestate().map(str::to_owned))),
         }
     }
 
@@ -66,6 +73,10 @@ impl CallerContext {
         }
         if let Some(caller) = self.caller {
             extensions.insert(CallerLabel::new(caller));
+        }
+        let trace = self.trace.and_then(|(parent, state)| TraceContext::parse(&parent, state.as_deref()));
+        if let Some(trace) = trace {
+            extensions.insert(trace);
         }
         if let Some(end) =
             self.listens_ms.and_then(|left| Instant::now().checked_add(Duration::from_millis(left)))
@@ -139,6 +150,8 @@ mod tests {
         let mut sent = parts("POST", "/mcp?x=1");
         sent.extensions.insert(Principal::new("ada"));
         sent.extensions.insert(CallerLabel::new("node, process 1"));
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        sent.extensions.insert(TraceContext::parse(trace, Some("a=1")).unwrap());
         sent.extensions.insert(StreamDeadline(Instant::now() + Duration::from_secs(60)));
         let signed = keys(1, 2).sign(&CallerContext::of(&sent, from, to), &sent, b"body").unwrap();
         let received = |method: &str, target: &str| {
@@ -152,6 +165,8 @@ mod tests {
         context.apply(&mut same);
         assert_eq!(same.extensions.get::<Principal>(), Some(&Principal::new("ada")));
         assert_eq!(same.extensions.get::<CallerLabel>().unwrap().as_str(), "node, process 1");
+        let passed = same.extensions.get::<TraceContext>().unwrap();
+        assert_eq!((passed.traceparent().as_str(), passed.tracestate()), (trace, Some("a=1")));
         let StreamDeadline(end) = *same.extensions.get().unwrap();
         let left = end.saturating_duration_since(Instant::now());
         assert!(left > Duration::from_secs(50) && left <= Duration::from_secs(60), "{left:?}");

@@ -46,12 +46,15 @@
 //! | `transport` | [`NodeTransport`], which forwards requests to other nodes |
 //! | `peers`, `node_server` | both ends of the connections between nodes: HTTP/2 with mutual TLS |
 //! | `certificates` | [`FleetSecrets`], and the certificates that are derived from them |
+//! | `measured_relay`, `node_metrics` | metrics of the shared state, of forwarded requests and of the lease |
 //! | `caller_context` | the sender of a forwarded request, signed for one connection |
 
 mod caller_context;
 mod certificates;
 mod directory;
+mod measured_relay;
 mod membership;
+mod node_metrics;
 mod node_server;
 mod owned_session;
 mod owned_stream;
@@ -61,7 +64,9 @@ mod transport;
 
 pub use certificates::{CertificateError, FleetSecrets};
 pub use directory::FleetSessions;
+pub use measured_relay::MeasuredRelay;
 pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
+pub use node_metrics::NodeMetrics;
 pub use node_server::{NodeListener, NodeServer};
 pub use peers::NodePeers;
 pub use transport::NodeTransport;

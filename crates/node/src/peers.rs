@@ -1,5 +1,6 @@
 //! Connections to the other nodes: HTTP/2 with mutual TLS.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use futures::future::BoxFuture;
 use hospes::transport::http_server::Body;
 use hospes::transport::http_server::shared_sessions::ForwardResult;
 use hospes_fleet::node::{NodeId, NodeRecord};
+use hospes_telemetry::{AttributeKey, AttributeValue, Span, SpanKind, SpanParent, TraceContext, Tracer};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
@@ -20,6 +22,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -28,6 +31,7 @@ use zeroize::Zeroizing;
 use crate::caller_context::{CALLER, CallerContext, ContextKeys, EXPORTER_LABEL};
 use crate::certificates::{FleetSecrets, NodeTls, server_name};
 use crate::membership::Membership;
+use crate::node_metrics::{NodeMetrics, forward_text};
 use crate::transport::NodeTransport;
 
 /// Maximum time to connect to a node.
@@ -52,6 +56,8 @@ pub struct NodePeers {
     membership: Membership,
     tls: Arc<NodeTls>,
     peers: Mutex<HashMap<NodeId, Arc<NodePeer>>>,
+    metrics: NodeMetrics,
+    tracer: Option<Tracer>,
 }
 
 /// Connections to one node: short calls must not wait behind streams.
@@ -87,7 +93,36 @@ impl NodePeers {
     /// Creates the connections, which are opened when they are needed.
     #[must_use]
     pub fn new(membership: Membership, secrets: FleetSecrets) -> Self {
-        Self { membership, tls: Arc::new(NodeTls::new(secrets)), peers: Mutex::default() }
+        let (metrics, tracer) = (NodeMetrics::default(), None);
+        Self { membership, tls: Arc::new(NodeTls::new(secrets)), peers: Mutex::default(), metrics, tracer }
+    }
+
+    /// Measures forwarded requests.
+    #[must_use]
+    pub fn metrics(mut self, metrics: NodeMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Exports a span of each forwarded request.
+    #[must_use]
+    pub fn tracer(mut self, tracer: Option<Tracer>) -> Self {
+        self.tracer = tracer;
+        self
+    }
+
+    /// Begins the span in which a message is forwarded, and puts its context into the request.
+    fn begin_span(&self, parts: &mut Parts, body: &[u8]) -> Option<Span> {
+        // A stream may be open for as long as its session.
+        let tracer = self.tracer.as_ref().filter(|_| parts.method == Method::POST)?;
+        let parent = sent_context(body);
+        let parent = parent.as_ref().map_or(SpanParent::None, SpanParent::Remote);
+        let (context, span) = tracer.begin(SpanKind::Internal, parent);
+        // Also if it is not recorded: the owner does not decide again.
+        parts.extensions.insert(context);
+        let mut span = span?;
+        span.set_name("hospes.forward");
+        Some(span)
     }
 
     fn peer(&self, node: NodeId) -> Arc<NodePeer> {
@@ -192,7 +227,24 @@ impl NodeTransport for NodePeers {
         parts: Parts,
         body: Bytes,
     ) -> BoxFuture<'a, ForwardResult> {
-        self.forward_to(node, parts, body).boxed()
+        async move {
+            let (begun, mut parts) = (Instant::now(), parts);
+            let mut span = self.begin_span(&mut parts, &body);
+            let is_message = parts.method == Method::POST;
+            let result = self.forward_to(node, parts, body).await;
+            if is_message {
+                self.metrics.note_forward(begun.elapsed(), &result);
+            }
+            if let Some(span) = &mut span {
+                let text = AttributeValue::fixed(forward_text(&result));
+                if !matches!(result, ForwardResult::Response(_)) {
+                    span.set(AttributeKey::ErrorType, text.clone());
+                }
+                span.set(AttributeKey::HospesForwardResult, text);
+            }
+            result
+        }
+        .boxed()
     }
 }
 
@@ -200,6 +252,30 @@ impl fmt::Debug for NodePeers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodePeers").field("nodes", &self.peers.lock().len()).finish_non_exhaustive()
     }
+}
+
+/// Returns the context of the application's span in a message.
+fn sent_context(body: &[u8]) -> Option<TraceContext> {
+    #[derive(Deserialize)]
+    struct MessagePeek<'a> {
+        #[serde(borrow)]
+        params: Option<ParamsPeek<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct ParamsPeek<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<MetaPeek<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct MetaPeek<'a> {
+        #[serde(borrow)]
+        traceparent: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        tracestate: Option<Cow<'a, str>>,
+    }
+    let message: MessagePeek<'_> = serde_json::from_slice(body).ok()?;
+    let meta = message.params?.meta?;
+    TraceContext::parse(&meta.traceparent?, meta.tracestate.as_deref())
 }
 
 /// Place among the requests at a node.

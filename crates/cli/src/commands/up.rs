@@ -132,6 +132,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         channels: std::mem::take(&mut config.notifications),
     };
     let begun = jiff::Timestamp::now();
+    // Before the node, whose connections to others have spans.
+    telemetry::start(config.telemetry.as_ref(), output)?;
     let node = FleetNode::start(&config).await?;
     let member = node.as_ref().map(FleetNode::member);
     let fleet = shared.map(|shared| HostFleet { state: shared.state, member: member.clone() });

@@ -14,7 +14,8 @@ use hospes_host::SharedFlowLabels;
 use hospes_host::approvals::ApprovalNodes;
 use hospes_host::config::HostConfig;
 use hospes_node::{
-    DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, Membership, NodeListener, NodePeers, NodeServer,
+    DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, MeasuredRelay, Membership, NodeListener,
+    NodeMetrics, NodePeers, NodeServer,
 };
 use parking_lot::Mutex;
 
@@ -23,6 +24,7 @@ use super::flows::RelayFlows;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
+use crate::telemetry;
 
 /// Longest time for which a node that ends gives its sessions away.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,6 +47,7 @@ pub(crate) struct FleetMember {
     peers: Arc<NodePeers>,
     /// Directories of the endpoints, by path.
     directories: Arc<Mutex<HashMap<String, FleetSessions>>>,
+    metrics: NodeMetrics,
 }
 
 impl FleetNode {
@@ -63,16 +66,17 @@ impl FleetNode {
         let secrets = FleetSecrets::new(bytes("nodes")).ok_or_else(no_secret)?;
         let relay = RedisRelay::new(settings, keys)
             .map_err(|error| CliError::usage("`fleet.redis` cannot be used").with_cause(&error))?;
-        let relay: Arc<dyn Relay> = Arc::new(relay);
+        let metrics = NodeMetrics::default();
+        let relay: Arc<dyn Relay> = Arc::new(MeasuredRelay::new(Arc::new(relay), metrics.clone()));
         let address = fleet.node_address.clone().unwrap_or_else(|| listener.local_addr().to_string());
         let membership = Membership::start(relay, &address, DEFAULT_RENEWAL_INTERVAL)
             .map_err(|error| CliError::usage("cannot start the thread of this node").with_cause(&error))?;
-        let peers = Arc::new(NodePeers::new(membership.clone(), secrets.clone()));
-        Ok(Some(Self {
-            listener,
-            member: FleetMember { membership, address: address.into(), peers, directories: Arc::default() },
-            secrets,
-        }))
+        metrics.set_membership(membership.clone());
+        let peers = NodePeers::new(membership.clone(), secrets.clone());
+        let peers = Arc::new(peers.metrics(metrics.clone()).tracer(telemetry::tracer()));
+        let (address, directories) = (address.into(), Arc::default());
+        let member = FleetMember { membership, address, peers, directories, metrics };
+        Ok(Some(Self { listener, member, secrets }))
     }
 
     /// Returns the membership.
@@ -93,6 +97,11 @@ impl FleetMember {
     /// Returns the address at which other nodes reach this one.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns the metrics of the node.
+    pub(crate) fn metrics(&self) -> NodeMetrics {
+        self.metrics.clone()
     }
 
     /// Returns the present id of the node.

@@ -170,7 +170,7 @@ impl ExportingHost {
              [servers.one]\ncommand = [\"sh\", {script}]\nenv = {{ KEY = \"{SENTINEL}-variable\" }}\n{servers}\n"
         );
         let config = house.write("hospes.toml", &config).to_string_lossy().into_owned();
-        let host = house.up(&["--config", &config]);
+        let host = house.up(&["--config", &config, "-v"]);
         let said = host.said(|line| line.contains("endpoint"));
         let url = said.split([' ', '=']).find(|word| word.starts_with("http://")).unwrap();
         let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
@@ -412,7 +412,7 @@ fn no_secret_is_in_anything_that_is_exported() {
     collector.metric("mcp.client.operation.duration", |_| true);
     eventually("a log record is exported", || !collector.logs().is_empty());
     // The last of all signals.
-    host.host.signal("TERM");
+    host.host.signal("-TERM");
     host.host.wait();
     let seen = collector.seen.lock();
     for path in ["/v1/traces", "/v1/metrics", "/v1/logs"] {
@@ -433,7 +433,7 @@ fn what_is_recorded_last_is_exported_at_the_end() {
     let mut host = ExportingHost::start(&collector.endpoint(), "sample_ratio = 1.0", "");
     let session = host.open_session();
     host.call(&session, "greet", "", &json!({}));
-    host.host.signal("TERM");
+    host.host.signal("-TERM");
     assert_eq!(host.host.wait(), Some(0));
     assert!(
         collector.spans().iter().any(|span| span["name"] == "tools/call one__greet"),
@@ -467,7 +467,7 @@ fn a_dead_a_slow_and_a_refusing_collector_cost_one_warning_and_no_call() {
             }
         }
         let begun = Instant::now();
-        host.host.signal("TERM");
+        host.host.signal("-TERM");
         assert_eq!(host.host.wait(), Some(0), "{endpoint}");
         assert!(begun.elapsed() < Duration::from_secs(15), "{endpoint}: {:?}", begun.elapsed());
         let more =
