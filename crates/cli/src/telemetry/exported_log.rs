@@ -12,12 +12,33 @@ use tracing_subscriber::layer::Context;
 use super::TELEMETRY;
 use crate::printed_secrets;
 
-/// Target of the events with lines that servers write to standard error, which are texts of others.
-const STDERR_TARGET: &str = "hospes::stderr";
-/// Fields with texts that peers choose. The log on standard error has them.
-const FOREIGN_FIELDS: [&str; 8] = ["uri", "session", "owner", "caller", "id", "from", "name", "place"];
+/// Beginning of the targets of this project. Messages of libraries may repeat what they have read.
+const OWN_TARGET: &str = "hospes";
+/// Targets of the events whose messages have lines that servers print.
+const FOREIGN_TARGETS: [&str; 2] = ["hospes::stderr", "hospes::client::transport::duplex"];
+/// Fields that are exported: numbers, and names of the configuration and of closed sets. Texts of errors are left out,
+/// because they name URLs and files, and repeat what others have sent. The log file has them.
+const FIELDS: [&str; 17] = [
+    "elapsed",
+    "epoch",
+    "failures",
+    "generation",
+    "limit",
+    "listed",
+    "missing",
+    "next",
+    "node",
+    "profile",
+    "provider",
+    "revision",
+    "server",
+    "signal",
+    "status",
+    "ttl",
+    "version",
+];
 
-/// Subscriber layer that exports events, with the secrets masked that the log on standard error masks.
+/// Subscriber layer that exports events, with the secrets masked that the log file masks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExportedLog;
 
@@ -29,8 +50,9 @@ thread_local! {
 impl<S: Subscriber> Layer<S> for ExportedLog {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(telemetry) = TELEMETRY.get() else { return };
-        let is_foreign = event.metadata().target().starts_with(STDERR_TARGET);
-        if is_foreign || is_export_thread() || IS_BUSY.replace(true) {
+        let target = event.metadata().target();
+        let is_foreign = FOREIGN_TARGETS.iter().any(|foreign| target.starts_with(foreign));
+        if is_foreign || !target.starts_with(OWN_TARGET) || is_export_thread() || IS_BUSY.replace(true) {
             return;
         }
         if let Some(sink) = telemetry.log_sink() {
@@ -75,8 +97,8 @@ impl Visit for ExportedFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
-            name if FOREIGN_FIELDS.contains(&name) => {}
-            name => self.others.push((name, format!("{value:?}"))),
+            name if FIELDS.contains(&name) => self.others.push((name, format!("{value:?}"))),
+            _ => {}
         }
     }
 }

@@ -161,7 +161,7 @@ impl ExportingHost {
     fn start(endpoint: &str, telemetry: &str, servers: &str) -> Self {
         let house = House::new();
         let extra = format!(
-            "*'\"method\":\"tools/call\"'*fail*) answer '{{\"content\":[{{\"type\":\"text\",\"text\":\"{SENTINEL}-result\"}}],\
+            "*'\"method\":\"tools/call\"'*fail*) echo '{SENTINEL}-noise'; echo '{SENTINEL}-stderr' >&2; answer '{{\"content\":[{{\"type\":\"text\",\"text\":\"{SENTINEL}-result\"}}],\
              \"isError\":true}}';;"
         );
         let script = house.server("one", &["greet", "fail"], &extra)["args"][0].clone();
