@@ -51,6 +51,7 @@ pub(crate) struct SpanEvent {
 
 /// Parent of a new span.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum SpanParent<'a> {
     /// The span is the first one of its trace.
     None,

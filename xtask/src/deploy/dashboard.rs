@@ -144,7 +144,7 @@ impl Metric {
     }
 }
 
-/// Reads the table; a test of the program compares it with what `/metrics` prints.
+/// Reads the tables; tests of the program compare the first with what `/metrics` prints.
 fn documented() -> Result<BTreeMap<String, Metric>> {
     let page = fs::read_to_string(paths::root().join("docs/operations.md"))?;
     let (_, section) = page.split_once("\n## Metrics\n").context("no section about metrics")?;
@@ -153,8 +153,14 @@ fn documented() -> Result<BTreeMap<String, Metric>> {
         |text: &str| -> BTreeSet<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     let item = section.split("\n- ").find(|item| item.starts_with("Labels of operations"));
     let operations = words(item.context("the labels of operations are not listed")?);
+    let (_, export) = page.split_once("\n## Export by OTLP\n").context("no section about the export")?;
+    let export = export.split("\n## ").next().unwrap_or_default();
+    let fleet = fs::read_to_string(paths::root().join("docs/fleet.md"))?;
+    let (_, node) = fleet.split_once("\n## Metrics of a node\n").context("no section about nodes")?;
+    let node = node.split("\n## ").next().unwrap_or_default();
     let mut metrics = BTreeMap::new();
-    for row in section.lines().filter(|line| line.starts_with("| `")) {
+    let others = export.lines().chain(node.lines()).filter(|line| line.starts_with("| `hospes_"));
+    for row in section.lines().filter(|line| line.starts_with("| `")).chain(others) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, labels] = cells.as_slice() else { anyhow::bail!("the row {row}") };
         let mut known = words(labels);
