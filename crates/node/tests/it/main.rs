@@ -7,3 +7,4 @@
 mod cluster;
 mod connections;
 mod sessions;
+mod telemetry;
