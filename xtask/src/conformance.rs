@@ -180,7 +180,8 @@ fn examine_server(plan: &ConformancePlan, suite: &ConformanceSuite<'_>) -> Resul
     Ok(results)
 }
 
-fn serve_everything() -> Result<BackgroundServer> {
+/// Starts the server with one of each feature, which has to be built.
+pub(crate) fn serve_everything() -> Result<BackgroundServer> {
     let mut command = Command::new(paths::program("hospes")?);
     command.args(["serve", "everything", "--http", "127.0.0.1:0"]);
     BackgroundServer::start(command, "serve everything", START_LIMIT)
