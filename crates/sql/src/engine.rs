@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::clock::DatabaseClock;
 use crate::error::DatabaseError;
 #[cfg(feature = "postgres")]
 use crate::postgres::{PostgresEngine, PostgresPart, PostgresSettings};
@@ -70,6 +71,16 @@ impl SqlEngine {
             Engine::Sqlite(_) => false,
             #[cfg(feature = "postgres")]
             Engine::Postgres(_) => true,
+        }
+    }
+
+    /// Returns the clock of the database, which several nodes share.
+    #[must_use]
+    pub fn clock(&self) -> DatabaseClock {
+        match &self.0 {
+            Engine::Sqlite(_) => DatabaseClock::default(),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(engine) => engine.clock(),
         }
     }
 

@@ -35,6 +35,7 @@
 //! | `postgres` | PostgreSQL: settings, migration, attempts, advisory locks |
 //! | `error` | [`DatabaseError`] |
 
+mod clock;
 mod engine;
 mod error;
 #[cfg(feature = "postgres")]
@@ -43,6 +44,7 @@ pub mod sqlite;
 mod transaction;
 mod value;
 
+pub use clock::DatabaseClock;
 pub use engine::{ChangeScope, SqlEngine};
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]

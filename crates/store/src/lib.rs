@@ -47,4 +47,4 @@ pub use audit::{
 pub use error::StoreError;
 #[cfg(feature = "postgres")]
 pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
-pub use state::{StateStore, approvals, budgets, console_sessions, grants, pins, tasks};
+pub use state::{StateClock, StateStore, approvals, budgets, console_sessions, grants, pins, tasks};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hospes::Peer;
 use hospes_policy::PolicyRequest;
+use hospes_store::StateClock;
 use hospes_store::grants::StoredGrant;
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
@@ -40,6 +41,7 @@ pub(super) struct GrantTable {
     known: RwLock<HashMap<String, Vec<String>>>,
     /// Uses since the last write to the store.
     used: Mutex<HashMap<String, (Timestamp, u64)>>,
+    clock: StateClock,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,11 @@ struct ActiveGrant {
 }
 
 impl GrantTable {
+    /// Creates an empty table whose grants expire by this clock.
+    pub(super) fn new(clock: StateClock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// Replaces the persisted grants by the current ones. Grants bound to a session stay.
     pub(super) fn replace(&self, kept: Vec<StoredGrant>) {
         let read = |kept: StoredGrant| {
@@ -112,7 +119,7 @@ impl GrantTable {
             let Some(ids) = known.get(value) else { return false };
             ids.clone()
         };
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let mut all = self.all.write();
         for id in ids {
             let Some(given) = all.get_mut(&id) else { continue };
@@ -159,7 +166,7 @@ impl GrantTable {
     ) -> Result<(), DecideError> {
         let conditions = GrantConditions::of(&grant).map_err(DecideError::Rule)?;
         let mut all = self.all.write();
-        let now = Timestamp::now();
+        let now = self.clock.now();
         if all.len() >= MAX_GRANTS {
             all.retain(|_, given| !given.is_over(now));
         }
@@ -199,12 +206,12 @@ impl GrantTable {
     pub(super) fn is_plan_open(&self, id: &str) -> bool {
         let all = self.all.read();
         let open = all.get(id).filter(|given| given.grant.effect == GrantEffect::Plan);
-        open.is_some_and(|given| !given.is_over(Timestamp::now()))
+        open.is_some_and(|given| !given.is_over(self.clock.now()))
     }
 
     /// Counts a use of a plan. Returns false if there is no such plan, or if it is over.
     pub(super) fn use_plan(&self, id: &str) -> bool {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let mut all = self.all.write();
         let open = all.get_mut(id).filter(|given| given.grant.effect == GrantEffect::Plan);
         let Some(given) = open.filter(|given| !given.is_over(now)) else { return false };
@@ -215,7 +222,7 @@ impl GrantTable {
 
     /// Returns the valid grants, newest first.
     pub(super) fn list(&self) -> Vec<ApprovalGrant> {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let all = self.all.read();
         let held = all.values().filter(|given| !given.is_over(now));
         let mut grants: Vec<ApprovalGrant> = held.map(|given| given.grant.clone()).collect();
@@ -233,7 +240,7 @@ impl GrantTable {
 
     /// Counts a use of the first matching grant and returns the grant as decider, for the audit log.
     pub(super) fn find(&self, subject: &GrantQuery<'_>, effect: GrantEffect) -> Option<Arc<str>> {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         // For reading first: few calls have a grant, and the conditions may look at links on the disk.
         let all = self.all.read();
         let found = all.values().find(|given| given.grant.effect == effect && given.fits(subject, now))?;

@@ -80,7 +80,7 @@ impl ApprovalQueue {
             // Whoever waits may have gone away meanwhile, and the removal may have come before the row.
             let is_here = |entry: &QueuedApproval| entry.holding == ApprovalHolding::Here;
             if !queue.state().entries.get(&id).is_some_and(is_here) {
-                approvals.remove(vec![id], Timestamp::now()).await?;
+                approvals.remove(vec![id], queue.now()).await?;
             }
             Ok(())
         };
@@ -98,7 +98,7 @@ impl ApprovalQueue {
             let used = async {
                 self.withdraw_ended().await?;
                 let attempt = generate_id().map_err(|_| StoreError::Closed)?;
-                approvals.use_orphaned(*bond, attempt, Timestamp::now()).await
+                approvals.use_orphaned(*bond, attempt, self.now()).await
             };
             let (id, decided) = match used.await {
                 Ok(used) => used?,
@@ -133,7 +133,7 @@ impl ApprovalQueue {
     /// If the state cannot be read or written, or if it cannot be known which nodes have ended.
     pub async fn withdraw_ended(&self) -> Result<(), StoreError> {
         let (Some(approvals), Some(node)) = (&self.0.approvals, &self.0.node) else { return Ok(()) };
-        let mut holders = approvals.holders(Timestamp::now()).await?;
+        let mut holders = approvals.holders(self.now()).await?;
         let present = node.id();
         let former = node.former_ids();
         holders.retain(|holder| Some(holder) != present.as_ref() && !former.contains(holder));
@@ -148,7 +148,7 @@ impl ApprovalQueue {
             }
         };
         for ended in ended {
-            let withdrawn = approvals.withdraw_held(ended, Timestamp::now()).await?;
+            let withdrawn = approvals.withdraw_held(ended, self.now()).await?;
             for approval in self.end_withdrawn(&withdrawn) {
                 self.record_withdrawn(&approval, "the host, because the node that held the call has ended");
             }
@@ -245,7 +245,7 @@ pub(super) async fn follow_nodes(queue: Weak<ApprovalQueueInner>) {
         checks = checks.wrapping_add(1);
         if checks.is_multiple_of(CHECKS_PER_REMOVAL)
             && let Some(approvals) = &queue.0.approvals
-            && let Err(error) = approvals.remove(Vec::new(), Timestamp::now()).await
+            && let Err(error) = approvals.remove(Vec::new(), queue.now()).await
         {
             tracing::warn!(%error, "approvals that have ended cannot be removed yet");
         }

@@ -96,7 +96,7 @@ impl ApprovalQueue {
             // Once decided it can be used for as long as there was time to decide.
             (entry.approval.clone(), deadline(decided.at, entry.timeout))
         };
-        let done = approvals.decide(id.to_owned(), &text, Timestamp::now(), until).await;
+        let done = approvals.decide(id.to_owned(), &text, self.now(), until).await;
         if let (Some(given), Ok(false) | Err(_)) = (given, &done) {
             self.0.grants.revoke(&given);
         }
@@ -125,8 +125,8 @@ impl ApprovalQueue {
         let approvals = self.0.approvals.as_ref().ok_or(ApprovalQueueError::Expired)?;
         let attempt = self.state().entries.get(id).and_then(|entry| entry.attempt.clone());
         let taken = match attempt {
-            Some(attempt) => approvals.use_held(id.to_owned(), attempt, Timestamp::now()).await,
-            None => approvals.take(id.to_owned(), Timestamp::now()).await,
+            Some(attempt) => approvals.use_held(id.to_owned(), attempt, self.now()).await,
+            None => approvals.take(id.to_owned(), self.now()).await,
         };
         let mut state = self.state();
         let entry = state.entries.get_mut(id).ok_or(ApprovalQueueError::Expired)?;
@@ -169,7 +169,7 @@ impl ApprovalQueue {
             let kept = state.entries.iter().filter(|(_, entry)| entry.keeping == PersistenceState::Yes);
             (known, kept.map(|(id, _)| id.clone()).collect::<HashSet<String>>())
         };
-        let now = Timestamp::now();
+        let now = self.now();
         let look = approvals.changes_since(now, known).await?;
         let mut state = self.state();
         for id in look.gone {
@@ -237,7 +237,7 @@ impl ApprovalQueue {
         if over.is_empty() {
             return;
         }
-        match approvals.remove(over.clone(), Timestamp::now()).await {
+        match approvals.remove(over.clone(), self.now()).await {
             // Not before: until then whoever looks would find them there.
             Ok(()) => {
                 let mut state = self.state();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::approval::ApprovalCallKind;
 use super::decision::DecideError;
@@ -32,7 +32,7 @@ impl ApprovalQueue {
     /// If the limit of grants is reached.
     pub(crate) fn add_plan(&self, plan: NewPlanGrant) -> Result<(), DecideError> {
         let NewPlanGrant { id, by, principal, application, session, server, name, lifetime } = plan;
-        let given_at = Timestamp::now();
+        let given_at = self.now();
         let span = SignedDuration::try_from(lifetime).ok();
         let until = span.and_then(|span| given_at.checked_add(span).ok());
         let grant = ApprovalGrant {

@@ -7,7 +7,7 @@ use hospes::Peer;
 use hospes::transport::{StateKey, StateKeyRing};
 use hospes_store::approvals::ApprovalRecords;
 use hospes_store::grants::GrantRecords;
-use hospes_store::{AuditLog, StateStore, StoreError};
+use hospes_store::{AuditLog, StateClock, StateStore, StoreError};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -41,6 +41,8 @@ pub struct ApprovalQueue(pub(super) Arc<ApprovalQueueInner>);
 pub(super) struct ApprovalQueueInner {
     pub(super) state: Mutex<ApprovalQueueState>,
     pub(super) grants: GrantTable,
+    /// Clock of the state, so that nodes whose own clocks differ agree when an approval is over.
+    pub(super) clock: StateClock,
     /// Held while persisted grants are written or read again, so that an older read never replaces a newer state.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// State of the host, if approvals are persisted.
@@ -109,15 +111,17 @@ impl ApprovalQueue {
     }
 
     async fn open_at(state: &StateStore, node: Option<HoldingNode>) -> Result<Self, StoreError> {
-        let (kept, approvals) = (state.grants(), state.approvals()?);
+        let (kept, approvals, clock) = (state.grants(), state.approvals()?, state.clock());
         let mut changes = kept.changes();
         // Before everything is read, so that what changes meanwhile is read again.
         changes.mark_unchanged();
-        let all = kept.all(Timestamp::now()).await?;
-        approvals.remove(Vec::new(), Timestamp::now()).await?;
+        let all = kept.all(clock.now()).await?;
+        approvals.remove(Vec::new(), clock.now()).await?;
         let store = Some(state.clone());
         let inner = ApprovalQueueInner {
             store,
+            grants: GrantTable::new(clock.clone()),
+            clock,
             kept: Some(kept),
             approvals: Some(approvals),
             node,
@@ -132,6 +136,11 @@ impl ApprovalQueue {
             tokio::spawn(follow_nodes(Arc::downgrade(&queue.0)));
         }
         Ok(queue)
+    }
+
+    /// Returns the present time, by which approvals and grants expire.
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     /// Returns the keys that seal the request state, the same after a restart. None without a store.
@@ -222,11 +231,11 @@ impl ApprovalQueue {
     ) -> Result<Approval, DecideError> {
         // The lock is not held while anything is written; `undecided` looks again after that.
         let (grant, is_kept) = {
-            let mut state = self.state();
+            let (now, mut state) = (self.now(), self.state());
             self.expire(&mut state);
             let entry = find_waiting(&mut state, id)?;
-            let lasting = entry.validate_decision(&decision, self.0.checker.get())?;
-            (lasting.map(|lasting| entry.grant(lasting, &by)), entry.keeping != PersistenceState::No)
+            let lasting = entry.validate_decision(&decision, self.0.checker.get(), now)?;
+            (lasting.map(|lasting| entry.grant(lasting, (now, &by))), entry.keeping != PersistenceState::No)
         };
         // What cannot be recorded is not decided.
         if let Some(audit) = self.0.audit.get() {
@@ -239,7 +248,7 @@ impl ApprovalQueue {
             let put = kept.insert(grant.id.clone(), body, grant.until).await;
             put.map_err(|error| DecideError::Store(error.to_string()))?;
         }
-        let decided = DecisionRecord { at: Timestamp::now(), by, basis, decision };
+        let decided = DecisionRecord { at: self.now(), by, basis, decision };
         let settled = match is_kept {
             true => self.settle_persisted(id, decided, grant.clone()).await,
             false => self.settle(id, decided, grant.clone()),
@@ -411,7 +420,7 @@ impl ApprovalQueue {
             return None;
         }
         if let Some(metrics) = self.0.metrics.get().filter(|_| !is_elsewhere) {
-            let end = approval.decided.as_ref().map_or_else(Timestamp::now, |decided| decided.at);
+            let end = approval.decided.as_ref().map_or_else(|| self.now(), |decided| decided.at);
             // The wall clock may have been set back.
             metrics.note_approval(end.duration_since(approval.asked_at).try_into().unwrap_or_default());
         }

@@ -117,6 +117,7 @@ impl QueuedApproval {
         &self,
         decision: &ApprovalDecision,
         checker: Option<&StoredEditCheck>,
+        now: Timestamp,
     ) -> Result<Option<LastingDecision>, DecideError> {
         let DecisionOptions { edit, session, always, block, targets, values } = self.approval.offers;
         if !self.is_open() {
@@ -168,7 +169,7 @@ impl QueuedApproval {
                         Err(DecideError::NotOffered("a lasting permission"))
                     }
                     ApprovalScope::Always(permission) => {
-                        let until = GrantTable::check(permission, Timestamp::now())?;
+                        let until = GrantTable::check(permission, now)?;
                         Ok(Some(LastingDecision::Until(until, permission.clone())))
                     }
                 }
@@ -194,7 +195,7 @@ impl QueuedApproval {
         self.session.clone().filter(|_| grant.session.is_some())
     }
 
-    pub(super) fn grant(&self, lasting: LastingDecision, by: &str) -> ApprovalGrant {
+    pub(super) fn grant(&self, lasting: LastingDecision, (given_at, by): (Timestamp, &str)) -> ApprovalGrant {
         let approval = &self.approval;
         let (what, name) = match &approval.card {
             ApprovalCard::Call(card) => (card.what, card.name.clone()),
@@ -206,7 +207,7 @@ impl QueuedApproval {
         let mut grant = ApprovalGrant {
             // The approval's id is as hard to guess, and the approval is over with this decision.
             id: generate_id().unwrap_or_else(|_| approval.id.clone()),
-            given_at: Timestamp::now(),
+            given_at,
             by: by.to_owned(),
             until: None,
             session: None,

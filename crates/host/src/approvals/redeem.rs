@@ -1,7 +1,6 @@
 //! Redemption of decisions.
 
 use hospes_store::DecisionBasis;
-use jiff::Timestamp;
 
 use super::approval::ApprovalState;
 use super::decision::{ApprovalDecision, ApprovalOutcome, DecisionRecord};
@@ -98,14 +97,15 @@ impl ApprovalQueue {
             self.notify_changed();
             return Err(ApprovalQueueError::Changed);
         }
-        let mut given = None;
+        let (mut given, now) = (None, self.now());
         if entry.is_open()
             && let Some((decision, by)) = answer.filter(|answer| entry.accepts_answer(answer))
         {
             // What was not offered was not meant.
-            let lasting = entry.validate_decision(&decision, self.0.checker.get());
+            let lasting = entry.validate_decision(&decision, self.0.checker.get(), now);
             let lasts = lasting.as_ref().ok().and_then(Option::as_ref);
-            let grant = lasts.map(|lasts| ApprovalGrant { weak: true, ..entry.grant(lasts.clone(), by) });
+            let grant =
+                lasts.map(|lasts| ApprovalGrant { weak: true, ..entry.grant(lasts.clone(), (now, by)) });
             if let Some(grant) = grant {
                 let session = entry.session_of(&grant);
                 match self.0.grants.insert(grant.clone(), session) {
@@ -122,7 +122,7 @@ impl ApprovalQueue {
             };
             // The person has answered the form of the application.
             let basis = DecisionBasis::Person;
-            let decided = DecisionRecord { at: Timestamp::now(), by: by.to_owned(), basis, decision };
+            let decided = DecisionRecord { at: now, by: by.to_owned(), basis, decision };
             let approval = entry.settle(decided);
             // The lock is held, so nothing can be waited for.
             self.try_record(&approval);

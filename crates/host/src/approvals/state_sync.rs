@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::queue::{ApprovalQueue, ApprovalQueueInner};
@@ -40,7 +39,7 @@ pub(super) async fn sync_with_state(queue: Weak<ApprovalQueueInner>, mut changes
         queue.remove_finished().await;
         if is_stale {
             let turn = inner.turn.lock().await;
-            match kept.all(Timestamp::now()).await {
+            match kept.all(queue.now()).await {
                 Ok(all) => {
                     inner.grants.replace(all);
                     is_stale = false;

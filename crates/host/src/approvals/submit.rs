@@ -56,7 +56,7 @@ impl ApprovalQueue {
         let NewApproval { principal, application, server, profile, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
         let NewApproval { session, returns, endpoint_profile, .. } = asking;
-        let (now, asked_at) = (Instant::now(), Timestamp::now());
+        let (now, asked_at) = (Instant::now(), self.now());
         let until = now.checked_add(timeout).unwrap_or(now + MAX_WAIT);
         let span = SignedDuration::try_from(timeout).ok();
         let expires_at = span.and_then(|span| asked_at.checked_add(span).ok()).unwrap_or(Timestamp::MAX);

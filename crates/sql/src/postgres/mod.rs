@@ -6,6 +6,7 @@
 //! made again only if not. This is certain, because the row of the attempt is unique: a repetition waits for a
 //! transaction that still runs.
 
+mod clock;
 mod settings;
 mod transaction;
 
@@ -21,9 +22,11 @@ use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use clock::{measure_clock, read_clock};
 pub use settings::{PostgresSettings, PostgresSettingsError};
 use transaction::PostgresTransaction;
 
+use crate::clock::DatabaseClock;
 use crate::engine::ChangeScope;
 use crate::error::DatabaseError;
 use crate::sql_values;
@@ -104,6 +107,7 @@ pub(crate) struct PostgresEngine {
     pool: Pool,
     settings: PostgresSettings,
     changes: Arc<watch::Sender<u64>>,
+    clock: DatabaseClock,
     /// Ended with the engine.
     poller: JoinHandle<()>,
 }
@@ -116,10 +120,22 @@ impl PostgresEngine {
     ) -> Result<Arc<Self>, DatabaseError> {
         let pool = create_pool(&settings)?;
         let changes = Arc::new(watch::Sender::new(0));
-        let poller = tokio::spawn(poll(pool.clone(), settings.poll_interval, Arc::clone(&changes)));
-        let engine = Arc::new(Self { pool, settings, changes, poller });
+        let clock = DatabaseClock::default();
+        let limit = settings.statement_timeout;
+        let (count, watch) =
+            (poll(pool.clone(), settings.poll_interval, Arc::clone(&changes)), clock.clone());
+        let measure = measure_clock(pool.clone(), limit, watch);
+        let poller = tokio::spawn(async move { tokio::join!(count, measure).0 });
+        let engine = Arc::new(Self { pool, settings, changes, clock, poller });
         engine.migrate(parts).await?;
+        // Before anything is compared with the present.
+        read_clock(&engine.pool, limit, &engine.clock).await;
         Ok(engine)
+    }
+
+    /// Returns the clock of the database.
+    pub(crate) fn clock(&self) -> DatabaseClock {
+        self.clock.clone()
     }
 
     /// Returns a counter of changes, by this and other nodes.

@@ -74,10 +74,11 @@ impl GrantRecords {
     /// # Errors
     /// If the grant cannot be written.
     pub async fn insert(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
+        let now = self.0.now();
         self.0
             .write(move |change| {
                 let expired = "DELETE FROM grants WHERE until <= ?1";
-                change.execute(expired, sql_values![Timestamp::now().as_microsecond()])?;
+                change.execute(expired, sql_values![now.as_microsecond()])?;
                 let put = "INSERT INTO grants (id, body, until) VALUES (?1, ?2, ?3)
                            ON CONFLICT (id) DO UPDATE
                            SET body = excluded.body, until = excluded.until, used_at = NULL, uses = 0";

@@ -6,6 +6,7 @@
 
 pub mod approvals;
 pub mod budgets;
+mod clock;
 pub mod console_sessions;
 pub mod grants;
 pub mod pins;
@@ -25,6 +26,7 @@ use zeroize::Zeroizing;
 
 use crate::error::StoreError;
 use crate::key;
+pub use clock::StateClock;
 pub use store::StateStore;
 use store::{StateDatabase, StateKey};
 

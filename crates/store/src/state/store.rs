@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hospes_sql::{ChangeScope, SqlEngine, SqlResult, SqlTransaction};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
+use super::clock::StateClock;
 use crate::error::StoreError;
 use crate::key;
 
@@ -55,6 +57,12 @@ impl StateStore {
         self.0.engine.changes()
     }
 
+    /// Returns the clock by which the times of this state are compared with the present.
+    #[must_use]
+    pub fn clock(&self) -> StateClock {
+        StateClock::new(self.0.engine.clock())
+    }
+
     /// Returns the part with this name.
     pub(super) fn part(&self, name: &'static str) -> StatePart {
         StatePart { state: self.clone(), name }
@@ -95,6 +103,11 @@ impl StatePart {
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.state.0.engine.write(ChangeScope::Part(self.name), work).await?)
+    }
+
+    /// Returns the present time by the clock of the state.
+    pub(super) fn now(&self) -> Timestamp {
+        self.state.clock().now()
     }
 
     /// Returns true if several nodes share the state, over a network.

@@ -40,7 +40,8 @@ impl TaskRecords {
     /// # Errors
     /// If the record cannot be written.
     pub async fn insert(&self, id: String, body: String) -> Result<(), StoreError> {
-        self.0.write(move |change| put(change, (&id, &body), Timestamp::now(), MAX_TASKS)).await
+        let now = self.0.now();
+        self.0.write(move |change| put(change, (&id, &body), now, MAX_TASKS)).await
     }
 
     /// Returns the record of a task, if it has not expired.
@@ -48,7 +49,8 @@ impl TaskRecords {
     /// # Errors
     /// If the state cannot be read.
     pub async fn find(&self, id: String) -> Result<Option<String>, StoreError> {
-        self.0.read(move |view| find(view, &id, Timestamp::now())).await
+        let now = self.0.now();
+        self.0.read(move |view| find(view, &id, now)).await
     }
 }
 
