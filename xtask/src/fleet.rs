@@ -22,8 +22,8 @@ use crate::{BuildOptions, bridge, cargo, conformance, paths};
 /// Program of `tests/fleet`.
 const PROGRAM: &str = "hospes-fleet-acceptance";
 
-/// Commands of the engines and of the load balancer, as `tools/versions.toml` names them.
-const ENGINES: [&str; 3] = ["redis-server", "/usr/lib/postgresql/15/bin/postgres", "haproxy"];
+/// Commands of the engines, of the load balancer and of what moves a clock, as `tools/versions.toml` names them.
+const ENGINES: [&str; 4] = ["redis-server", "/usr/lib/postgresql/15/bin/postgres", "haproxy", "faketime"];
 
 /// Time for the start of a fleet, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -43,7 +43,26 @@ enum FleetPart {
     /// A node without Redis, then nodes without each other.
     #[value(name = "F4")]
     Cuts,
+    /// A slow Redis.
+    #[value(name = "F5")]
+    Delays,
+    /// The loss of the primary of PostgreSQL.
+    #[value(name = "F7")]
+    Failover,
+    /// A node whose clock is ahead.
+    #[value(name = "F8")]
+    Clocks,
 }
+
+/// Parts in the order in which they run, with their names.
+const PARTS: [(FleetPart, &str); 6] = [
+    (FleetPart::Suites, "F1"),
+    (FleetPart::Kills, "F2"),
+    (FleetPart::Cuts, "F4"),
+    (FleetPart::Delays, "F5"),
+    (FleetPart::Failover, "F7"),
+    (FleetPart::Clocks, "F8"),
+];
 
 /// Options of `cargo xtask fleet`.
 #[derive(Debug, Args)]
@@ -91,7 +110,7 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
         Ok(folder) => folder,
         Err(error) => return PartOutcome::Failed(format!("{error:#}")),
     };
-    for (part, name) in [(FleetPart::Suites, "F1"), (FleetPart::Kills, "F2"), (FleetPart::Cuts, "F4")] {
+    for (part, name) in PARTS {
         if !only.is_empty() && !only.contains(&part) {
             continue;
         }
@@ -102,6 +121,12 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
             FleetPart::Kills => check(name, &folder, [50, 60, 5], false),
             FleetPart::Cuts if is_long => check(name, &folder, [30, 90, 30], true),
             FleetPart::Cuts => check(name, &folder, [30, 32, 6], false),
+            // The seconds are those of all delays together, or of each failover.
+            FleetPart::Delays if is_long => check(name, &folder, [20, 120, 1], true),
+            FleetPart::Delays => check(name, &folder, [8, 24, 1], false),
+            FleetPart::Failover if is_long => check(name, &folder, [20, 60, 1], true),
+            FleetPart::Failover => check(name, &folder, [8, 20, 1], false),
+            FleetPart::Clocks => check(name, &folder, [1, 1, 1], is_long),
         };
         match shown {
             Ok(shown) => claims.extend(shown),

@@ -78,6 +78,41 @@ impl PostgresServer {
         server
     }
 
+    /// Creates a replica that follows this server through a port of this machine, and waits until it answers.
+    ///
+    /// Commits wait for it from `synchronous_standby_names` on, which the replica does not get.
+    ///
+    /// # Panics
+    /// If the copy fails, or the replica does not start.
+    #[must_use]
+    pub fn start_replica(&self, port: u16) -> Self {
+        let folder = tempfile::tempdir().expect("a folder is created");
+        if geteuid().is_root() {
+            run(Command::new("chown").arg(USER).arg(folder.path()));
+        }
+        let mut copy = as_user(&self.programs.join("pg_basebackup"));
+        copy.arg("--pgdata").arg(folder.path().join("data")).args(["--write-recovery-conf", "--no-sync"]);
+        copy.args(["--checkpoint", "fast", "--wal-method", "stream", "--host", "127.0.0.1"]);
+        copy.args(["--port", &port.to_string(), "--username", USER]).env("PGPASSWORD", PASSWORD);
+        run(&mut copy);
+        assert!(self.options.certificates.is_none(), "a replica with TLS is not provided for");
+        let options = PostgresOptions { certificates: None, settings: self.options.settings.clone() };
+        let port = free_port();
+        let child = spawn(&options, &self.programs, folder.path(), port);
+        let mut server = Self { options, folder, programs: self.programs.clone(), port, child };
+        server.wait_until_ready();
+        server
+    }
+
+    /// Makes a replica accept changes, and waits until it does.
+    ///
+    /// # Panics
+    /// If it is no replica, or does not become a primary.
+    pub fn promote(&self) {
+        let mut promote = as_user(&self.programs.join("pg_ctl"));
+        run(promote.arg("promote").arg("--pgdata").arg(self.folder.path().join("data")));
+    }
+
     /// Port of the server, which a restart keeps.
     #[must_use]
     pub fn port(&self) -> u16 {

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use hospes_fleet_testkit::net_proxy::{AcceptMode, LinkDirection, LinkRules, NetProxy};
-use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::balancer::LoadBalancer;
 use crate::child::ChildProcess;
-use crate::node::{FleetNode, NodeFleetSettings, NodeSettings};
+use crate::database::{ClusterDatabase, ReplicaKind};
+use crate::decider;
+use crate::node::{FleetNode, NodeFleetSettings, NodeSettings, NodeVariant};
 
 /// Time for the first start of all nodes, which create the tables of the database.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -35,6 +36,18 @@ pub(crate) struct ClusterOptions {
     pub(crate) nodes: usize,
     /// False: one node without `[fleet]`, to try the harness.
     pub(crate) is_fleet: bool,
+    pub(crate) variant: ClusterVariant,
+}
+
+/// Differences from the usual fleet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClusterVariant {
+    /// Time for which a call waits for a person, who is asked about each.
+    pub(crate) asks_for: Option<Duration>,
+    /// Node whose clock is ahead.
+    pub(crate) node_ahead: Option<usize>,
+    /// Replica of PostgreSQL; nodes know both.
+    pub(crate) replica: Option<ReplicaKind>,
 }
 
 /// Fleet that ends when it is dropped.
@@ -47,8 +60,8 @@ pub(crate) struct NodeCluster {
     redis_links: Vec<NetProxy>,
     /// Ways of the other nodes to each node.
     node_links: Vec<NetProxy>,
-    // Ended after the nodes that use it.
-    _postgres: Option<PostgresServer>,
+    /// PostgreSQL, which ends after the nodes that use it, with its replica if there is one.
+    pub(crate) database: Option<ClusterDatabase>,
 }
 
 impl NodeCluster {
@@ -57,23 +70,22 @@ impl NodeCluster {
         fs::create_dir_all(&options.folder)
             .with_context(|| format!("creating {}", options.folder.display()))?;
         let folder = fs::canonicalize(&options.folder)?;
-        let (redis, postgres) = if options.is_fleet {
+        let (redis, database) = if options.is_fleet {
             let redis = RedisServer::start(RedisOptions::default());
-            let postgres = PostgresServer::start(PostgresOptions::default().with("fsync", "off"));
-            (Some(redis), Some(postgres))
+            (Some(redis), Some(ClusterDatabase::start(options.variant.replica).await?))
         } else {
             (None, None)
         };
         let (mut nodes, mut redis_links, mut node_links) = (Vec::new(), Vec::new(), Vec::new());
         for number in 1..=options.nodes {
             let mut fleet = None;
-            if let (Some(redis), Some(postgres)) = (&redis, &postgres) {
+            if let (Some(redis), Some(database)) = (&redis, &database) {
                 let redis_link = NetProxy::to_port(redis.port()).await;
                 let node_port = free_port()?;
                 let node_link = NetProxy::to_port(node_port).await;
                 fleet = Some(NodeFleetSettings {
                     secret: SECRET.to_owned(),
-                    postgres: postgres.url(),
+                    postgres: database.url(),
                     redis: format!("redis://127.0.0.1:{}", redis_link.port()),
                     node_listen: format!("127.0.0.1:{node_port}"),
                     node_address: node_link.address().to_string(),
@@ -87,7 +99,14 @@ impl NodeCluster {
                 port: free_port()?,
                 servers: options.servers.clone(),
                 fleet,
+                variant: NodeVariant {
+                    asks_for: options.variant.asks_for,
+                    is_ahead: options.variant.node_ahead == Some(number - 1),
+                },
             };
+            if options.variant.asks_for.is_some() {
+                decider::prepare(&settings)?;
+            }
             nodes.push(FleetNode::start(settings)?);
         }
         for (index, node) in nodes.iter_mut().enumerate() {
@@ -95,7 +114,7 @@ impl NodeCluster {
         }
         let ports: Vec<u16> = nodes.iter().map(FleetNode::port).collect();
         let balancer = LoadBalancer::start(&folder, &ports).await?;
-        Ok(Self { nodes, balancer, redis, redis_links, node_links, _postgres: postgres })
+        Ok(Self { nodes, balancer, redis, redis_links, node_links, database })
     }
 
     /// Drops all bytes between a node and Redis, without a word to either.
@@ -106,6 +125,13 @@ impl NodeCluster {
     /// Ends [`NodeCluster::cut_redis`].
     pub(crate) fn heal_redis(&self, node: usize) {
         heal(&self.redis_links[node]);
+    }
+
+    /// Delays what the nodes send to Redis.
+    pub(crate) fn delay_redis(&self, delay: Duration) {
+        for link in &self.redis_links {
+            link.set(LinkDirection::ToServer, LinkRules::delayed(delay));
+        }
     }
 
     /// Drops all bytes between the nodes.

@@ -145,13 +145,13 @@ async fn cut_nodes(fleet: &mut RunningFleet, length: Duration) -> Result<FleetCl
 }
 
 /// A client for single requests to one node.
-fn probe_client(port: u16) -> LegacyClient {
+pub(crate) fn probe_client(port: u16) -> LegacyClient {
     let journal = Arc::new(RunJournal::default());
     LegacyClient { port, name: "probe".to_owned(), revision: "2025-11-25", journal, listens: false }
 }
 
 /// Waits until a condition holds; `None` if it does not within the limit.
-async fn wait_for(limit: Duration, mut condition: impl AsyncFnMut() -> bool) -> Option<()> {
+pub(crate) async fn wait_for(limit: Duration, mut condition: impl AsyncFnMut() -> bool) -> Option<()> {
     let start = Instant::now();
     while start.elapsed() < limit {
         if condition().await {

@@ -38,6 +38,8 @@ pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) session: Option<String>,
     pub(crate) is_event_stream: bool,
+    /// Time of the server's clock.
+    pub(crate) date: Option<String>,
     body: Incoming,
     /// Bytes of an event stream that were received, without those of complete events.
     buffer: Vec<u8>,
@@ -72,6 +74,7 @@ pub(crate) async fn send(request: HttpRequest) -> Result<HttpResponse> {
         status: head.status.as_u16(),
         session: header("mcp-session-id").map(str::to_owned),
         is_event_stream: header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")),
+        date: header("date").map(str::to_owned),
         body,
         buffer: Vec::new(),
         events: VecDeque::new(),

@@ -10,19 +10,26 @@
 //! `HOSPES_PROGRAM` names the program of a node; with `HOSPES_FLEET_NODES=0` there is one node without `[fleet]`, to try
 //! the clients.
 
+mod approval_run;
 mod balancer;
 mod call;
 mod child;
 mod claim;
+mod clocks;
 mod cluster;
 mod cuts;
+mod database;
+mod decider;
+mod failover;
 mod http;
 mod journal;
 mod legacy_client;
 mod modern_client;
 mod node;
 mod owners;
+mod plain_client;
 mod scenario;
+mod slow_redis;
 mod upstream;
 
 use std::path::{Path, PathBuf};
@@ -32,7 +39,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use hospes::transport::shutdown_signal;
 
-use crate::cluster::{ClusterOptions, NodeCluster};
+use crate::cluster::{ClusterOptions, ClusterVariant, NodeCluster};
 use crate::scenario::RunSize;
 
 // Engines and nodes end with the thread that starts them, and `block_on` stays on the main thread.
@@ -70,13 +77,16 @@ async fn run(words: &[&str]) -> Result<()> {
             let claims = match *part {
                 "F2" => scenario::kill_owners(options(folder)?, size).await?,
                 "F4" => cuts::cut_links(options(folder)?, size).await?,
-                _ => bail!("no part is called {part}; there are F2 and F4"),
+                "F5" => slow_redis::delay_links(options(folder)?, size).await?,
+                "F7" => failover::lose_primary(options(folder)?, size).await?,
+                "F8" => clocks::set_apart(options(folder)?, size).await?,
+                _ => bail!("no part is called {part}; there are F2, F4, F5, F7 and F8"),
             };
             claims.iter().try_for_each(claim::FleetClaim::print)
         }
         _ => bail!(
             "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER CONFIG` or
-                `check F2|F4 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
+                `check F2|F4|F5|F7|F8 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
         ),
     }
 }
@@ -90,6 +100,7 @@ fn options(folder: &str) -> Result<ClusterOptions> {
         servers: PathBuf::new(),
         nodes: nodes.max(1),
         is_fleet: nodes > 0,
+        variant: ClusterVariant::default(),
     })
 }
 

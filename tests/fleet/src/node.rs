@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
 
 use crate::child::ChildProcess;
 use crate::http::{HttpRequest, send};
@@ -16,7 +17,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Settings of the table `[fleet]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeFleetSettings {
     pub(crate) secret: String,
     pub(crate) postgres: String,
@@ -26,7 +27,7 @@ pub(crate) struct NodeFleetSettings {
 }
 
 /// Settings of a node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeSettings {
     pub(crate) program: PathBuf,
     pub(crate) folder: PathBuf,
@@ -34,7 +35,24 @@ pub(crate) struct NodeSettings {
     /// File with the servers, which all nodes have.
     pub(crate) servers: PathBuf,
     pub(crate) fleet: Option<NodeFleetSettings>,
+    pub(crate) variant: NodeVariant,
 }
+
+/// Differences from the usual node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeVariant {
+    /// Time for which a call waits for a person, who is asked about each and decides with [`crate::decider`]. `None`:
+    /// nobody is asked.
+    pub(crate) asks_for: Option<Duration>,
+    /// True if its clock is [`CLOCK_OFFSET`] ahead.
+    pub(crate) is_ahead: bool,
+}
+
+/// Time by which the clock of a node is ahead, with [`NodeVariant::is_ahead`].
+pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(300);
+
+/// Library of Debian's package `faketime`, in the folder of the machine's architecture below `/usr/lib`.
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
 /// Node that can be killed and started again.
 #[derive(Debug)]
@@ -54,6 +72,11 @@ impl FleetNode {
         let config = settings.folder.join("hospes.toml");
         fs::write(&config, settings.configuration())
             .with_context(|| format!("writing {}", config.display()))?;
+        if settings.variant.asks_for.is_some() {
+            let rules = settings.folder.join("rules.toml");
+            fs::write(&rules, "[[rule]]\ndecide = 'ask'\n")
+                .with_context(|| format!("writing {}", rules.display()))?;
+        }
         let process = settings.spawn()?;
         Ok(Self { settings, process, failed_starts: Vec::new() })
     }
@@ -89,6 +112,14 @@ impl FleetNode {
         Ok(start.elapsed())
     }
 
+    /// Returns what the clock of the node says.
+    pub(crate) async fn clock(&self) -> Result<Timestamp> {
+        let response = send(HttpRequest::get(self.settings.port, "/readyz")).await?;
+        let date = response.date.context("a response without the header Date")?;
+        let read = jiff::fmt::rfc2822::parse(&date).with_context(|| format!("not a date: {date}"))?;
+        Ok(read.timestamp())
+    }
+
     /// Returns the status of a page; `None` without an answer.
     pub(crate) async fn probe(&self, path: &str) -> Option<u16> {
         let request = HttpRequest::get(self.settings.port, path);
@@ -122,6 +153,11 @@ impl FleetNode {
         self.process.kill();
     }
 
+    /// Program and settings of its start.
+    pub(crate) fn settings(&self) -> &NodeSettings {
+        &self.settings
+    }
+
     /// Returns an error with the end of its log if it has ended.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         self.process.check_alive()
@@ -153,37 +189,44 @@ impl NodeSettings {
         let config = self.folder.join("hospes.toml").to_string_lossy().into_owned();
         let servers = self.servers.to_string_lossy().into_owned();
         let listen = format!("127.0.0.1:{}", self.port);
-        let arguments = [
-            "up",
-            "--config",
-            &config,
-            "--config",
-            &servers,
-            "--listen",
-            &listen,
-            "--console",
-            "off",
-            "--plain",
-            "--pins",
-            "off",
-            "--preset",
-            "off",
-            "--start-wait",
-            "60",
-            "--drain-notice",
-            "1",
-            "--shutdown-timeout",
-            "30",
-        ];
+        let rules = self.folder.join("rules.toml").to_string_lossy().into_owned();
+        let mut arguments = vec!["up", "--config", &config, "--config", &servers, "--listen", &listen];
+        let wait = self.variant.asks_for.map(|wait| wait.as_secs().to_string());
+        if let Some(wait) = &wait {
+            arguments.extend(["--console", "127.0.0.1:0", "--policy", &rules, "--approval-timeout", wait]);
+        } else {
+            arguments.extend(["--console", "off"]);
+        }
+        arguments.extend(["--plain", "--pins", "off", "--preset", "off", "--start-wait", "60"]);
+        arguments.extend(["--drain-notice", "1", "--shutdown-timeout", "30"]);
+        let mut variables = self.variables();
+        variables.push(("HOSPES_LOG", std::env::var("HOSPES_LOG").unwrap_or_else(|_| "info".to_owned())));
+        if self.variant.is_ahead {
+            variables.push(("LD_PRELOAD", faketime()?.to_string_lossy().into_owned()));
+            variables.push(("FAKETIME", format!("+{}s", CLOCK_OFFSET.as_secs())));
+            // Without it, timers would look at a clock that the kernel does not have.
+            variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()));
+        }
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+        let log = self.folder.join("log");
+        ChildProcess::start(&self.program, &arguments, &variables, &log)
+    }
+
+    /// Variables with the folders of the node, which its other commands need as well.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let folder = |name: &str| self.folder.join(name).to_string_lossy().into_owned();
-        let variables = [
+        vec![
             ("HOME", folder("home")),
             ("XDG_CONFIG_HOME", folder("config")),
             ("XDG_STATE_HOME", folder("state")),
             ("XDG_RUNTIME_DIR", folder("run")),
-            ("HOSPES_LOG", std::env::var("HOSPES_LOG").unwrap_or_else(|_| "info".to_owned())),
-        ];
-        let log = self.folder.join("log");
-        ChildProcess::start(&self.program, &arguments.map(str::to_owned), &variables, &log)
+        ]
     }
+}
+
+/// Finds the library that moves the clock of a program.
+fn faketime() -> Result<PathBuf> {
+    let folders = fs::read_dir("/usr/lib")?.flatten();
+    let found = folders.map(|folder| folder.path().join(FAKETIME)).find(|library| library.is_file());
+    found.context("faketime is not installed: apt-get install --no-install-recommends faketime")
 }
