@@ -40,12 +40,18 @@ enum FleetPart {
     /// Killed nodes.
     #[value(name = "F2")]
     Kills,
+    /// Nodes that are replaced one after the other.
+    #[value(name = "F3")]
+    Rolls,
     /// A node without Redis, then nodes without each other.
     #[value(name = "F4")]
     Cuts,
     /// A slow Redis.
     #[value(name = "F5")]
     Delays,
+    /// Redis and PostgreSQL gone.
+    #[value(name = "F6")]
+    Outages,
     /// The loss of the primary of PostgreSQL.
     #[value(name = "F7")]
     Failover,
@@ -55,11 +61,13 @@ enum FleetPart {
 }
 
 /// Parts in the order in which they run, with their names.
-const PARTS: [(FleetPart, &str); 6] = [
+const PARTS: [(FleetPart, &str); 8] = [
     (FleetPart::Suites, "F1"),
     (FleetPart::Kills, "F2"),
+    (FleetPart::Rolls, "F3"),
     (FleetPart::Cuts, "F4"),
     (FleetPart::Delays, "F5"),
+    (FleetPart::Outages, "F6"),
     (FleetPart::Failover, "F7"),
     (FleetPart::Clocks, "F8"),
 ];
@@ -119,6 +127,12 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
             // Number of clients, seconds, and seconds between kills or of a cut.
             FleetPart::Kills if is_long => check(name, &folder, [500, 300, 10], true),
             FleetPart::Kills => check(name, &folder, [50, 60, 5], false),
+            // The third number is the length of long calls.
+            FleetPart::Rolls if is_long => check(name, &folder, [40, 600, 25], true),
+            FleetPart::Rolls => check(name, &folder, [20, 70, 8], false),
+            // The third number is the length of an outage.
+            FleetPart::Outages if is_long => check(name, &folder, [30, 180, 30], true),
+            FleetPart::Outages => check(name, &folder, [20, 90, 8], false),
             FleetPart::Cuts if is_long => check(name, &folder, [30, 90, 30], true),
             FleetPart::Cuts => check(name, &folder, [30, 32, 6], false),
             // The seconds are those of all delays together, or of each failover.

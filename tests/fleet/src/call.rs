@@ -1,6 +1,6 @@
 //! Calls that clients make, and the stream of one of them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -18,9 +18,23 @@ pub(crate) enum CallKind {
     Question,
 }
 
+/// Calls that a client makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallMix {
+    /// All tools in turn.
+    All,
+    /// Calls with progress that take this long.
+    Long(Duration),
+    /// Calls that are answered at once, to measure their times.
+    Short,
+}
+
 /// Number of progress notifications of a call, and the time between them.
 const STEPS: u32 = 8;
 const STEP_PAUSE: Duration = Duration::from_millis(250);
+
+/// Pause between calls of [`CallMix::Short`].
+const SHORT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Call to be made.
 #[derive(Clone, Debug)]
@@ -32,11 +46,36 @@ pub(crate) struct PlannedCall {
     pub(crate) id: u64,
     /// Time that passes before the next call, and before a question is answered.
     pub(crate) pause: Duration,
+    /// Number of progress notifications of [`CallKind::Steps`].
+    steps: u32,
 }
 
 impl PlannedCall {
-    /// Plans call number `number` of a client: all tools of both servers in turn.
-    pub(crate) fn new(client: &str, number: u64, can_ask: bool) -> Self {
+    /// Plans call number `number` of a client: tools of both servers in turn.
+    pub(crate) fn of(mix: CallMix, client: &str, number: u64, can_ask: bool) -> Self {
+        let planned = Self::new(client, number, can_ask);
+        let server = planned.tool.split_once("__").map_or("legacy", |(server, _)| server);
+        match mix {
+            CallMix::All => planned,
+            CallMix::Long(length) => Self {
+                kind: CallKind::Steps,
+                tool: format!("{server}__steps"),
+                steps: (length.as_millis() / STEP_PAUSE.as_millis()) as u32,
+                ..planned
+            },
+            CallMix::Short => {
+                Self { kind: CallKind::Echo, tool: format!("{server}__echo"), pause: SHORT_PAUSE, ..planned }
+            }
+        }
+    }
+
+    /// Plans a call that answers at once.
+    pub(crate) fn single(key: String, id: u64, tool: &str) -> Self {
+        Self { key, kind: CallKind::Echo, tool: tool.to_owned(), id, pause: Duration::ZERO, steps: 0 }
+    }
+
+    /// Plans a call of [`CallMix::All`].
+    fn new(client: &str, number: u64, can_ask: bool) -> Self {
         // Multiplicative hashing: neighbours differ, and each run is the same.
         let seed =
             client.bytes().fold(number, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -58,6 +97,7 @@ impl PlannedCall {
             tool: format!("{server}__{name}"),
             id: number,
             pause: Duration::from_millis(200 + mixed / 10 % 800),
+            steps: STEPS,
         }
     }
 
@@ -65,7 +105,7 @@ impl PlannedCall {
     pub(crate) fn params(&self) -> Value {
         let mut arguments = json!({ "key": self.key });
         if self.kind == CallKind::Steps {
-            arguments["steps"] = json!(STEPS);
+            arguments["steps"] = json!(self.steps);
             arguments["pause_ms"] = json!(STEP_PAUSE.as_millis() as u64);
         }
         let mut params = json!({ "name": self.tool, "arguments": arguments });
@@ -84,6 +124,8 @@ pub(crate) struct CallProgress {
     pub(crate) faults: Vec<String>,
     pub(crate) position: StreamPosition,
     pub(crate) retry: Option<Duration>,
+    /// Moment of the first answer.
+    pub(crate) answered_at: Option<Instant>,
     /// Last step that was received.
     step: u64,
 }
@@ -111,6 +153,7 @@ impl CallProgress {
     /// Takes in an answer.
     pub(crate) fn answer(&mut self, message: &Value) {
         self.answers += 1;
+        self.answered_at.get_or_insert_with(Instant::now);
         self.ending.get_or_insert_with(|| classify(message));
     }
 
@@ -127,10 +170,11 @@ impl CallProgress {
     }
 
     /// Checks that a call that was answered has sent all its steps.
-    pub(crate) fn check_steps(&mut self, kind: CallKind) {
-        let has_all = kind != CallKind::Steps || self.step == u64::from(STEPS);
+    pub(crate) fn check_steps(&mut self, call: &PlannedCall) {
+        let has_all = call.kind != CallKind::Steps || self.step == u64::from(call.steps);
         if self.ending == Some(CallEnding::Answered) && !has_all {
-            self.faults.push(format!("answered after step {} of {STEPS}: events are missing", self.step));
+            let text = format!("answered after step {} of {}: events are missing", self.step, call.steps);
+            self.faults.push(text);
         }
     }
 }

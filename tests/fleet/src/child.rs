@@ -3,10 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Number of lines of a log that an error repeats.
 const TAIL_LINES: usize = 15;
@@ -60,6 +60,18 @@ impl ChildProcess {
         // A process that has ended is not an error: it is to be gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl ChildProcess {
+    /// Tells the process to end (SIGTERM).
+    pub(crate) fn terminate(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?)
+    }
+
+    /// Returns how the process ended; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
     }
 }
 

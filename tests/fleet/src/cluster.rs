@@ -32,6 +32,10 @@ pub(crate) struct ClusterOptions {
     pub(crate) folder: PathBuf,
     /// Configuration file with the servers of all nodes.
     pub(crate) servers: PathBuf,
+    /// Policy of all nodes.
+    pub(crate) policy: Option<&'static str>,
+    /// True if Redis keeps its data when it is killed.
+    pub(crate) keeps_redis_data: bool,
     /// Number of nodes.
     pub(crate) nodes: usize,
     /// False: one node without `[fleet]`, to try the harness.
@@ -71,7 +75,9 @@ impl NodeCluster {
             .with_context(|| format!("creating {}", options.folder.display()))?;
         let folder = fs::canonicalize(&options.folder)?;
         let (redis, database) = if options.is_fleet {
-            let redis = RedisServer::start(RedisOptions::default());
+            let mut of_redis = RedisOptions::default();
+            of_redis.append_only = options.keeps_redis_data;
+            let redis = RedisServer::start(of_redis);
             (Some(redis), Some(ClusterDatabase::start(options.variant.replica).await?))
         } else {
             (None, None)
@@ -98,6 +104,7 @@ impl NodeCluster {
                 folder: folder.join(format!("node{number}")),
                 port: free_port()?,
                 servers: options.servers.clone(),
+                policy: options.policy,
                 fleet,
                 variant: NodeVariant {
                     asks_for: options.variant.asks_for,

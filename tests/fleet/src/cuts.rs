@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::time::sleep;
 
+use crate::call::CallMix;
 use crate::claim::{FleetClaim, history_claims};
 use crate::cluster::ClusterOptions;
 use crate::journal::RunJournal;
@@ -147,7 +148,14 @@ async fn cut_nodes(fleet: &mut RunningFleet, length: Duration) -> Result<FleetCl
 /// A client for single requests to one node.
 pub(crate) fn probe_client(port: u16) -> LegacyClient {
     let journal = Arc::new(RunJournal::default());
-    LegacyClient { port, name: "probe".to_owned(), revision: "2025-11-25", journal, listens: false }
+    LegacyClient {
+        port,
+        name: "probe".to_owned(),
+        revision: "2025-11-25",
+        journal,
+        listens: false,
+        mix: CallMix::All,
+    }
 }
 
 /// Waits until a condition holds; `None` if it does not within the limit.

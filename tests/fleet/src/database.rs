@@ -95,6 +95,11 @@ impl ClusterDatabase {
         self.primary.kill();
     }
 
+    /// Starts the primary again, on its port and with its data.
+    pub(crate) fn restart_primary(&mut self) {
+        self.primary.restart();
+    }
+
     /// Makes the replica the primary.
     pub(crate) fn promote(&self) -> Result<()> {
         let server = &self.replica()?.server;

@@ -37,6 +37,7 @@ impl HttpRequest {
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) session: Option<String>,
+    pub(crate) retry_after: Option<String>,
     pub(crate) is_event_stream: bool,
     /// Time of the server's clock.
     pub(crate) date: Option<String>,
@@ -73,6 +74,7 @@ pub(crate) async fn send(request: HttpRequest) -> Result<HttpResponse> {
     Ok(HttpResponse {
         status: head.status.as_u16(),
         session: header("mcp-session-id").map(str::to_owned),
+        retry_after: header("retry-after").map(str::to_owned),
         is_event_stream: header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")),
         date: header("date").map(str::to_owned),
         body,

@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use parking_lot::Mutex;
 
+use crate::call::CallKind;
+
+/// Beginning of the keys of calls whose effects the part that makes them counts itself.
+const OWN_KEYS: &str = "own-";
+
 /// End of a call as its client saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnding {
@@ -33,6 +38,12 @@ pub(crate) struct CallRecord {
     pub(crate) key: String,
     /// Tool and server.
     pub(crate) tool: String,
+    pub(crate) kind: CallKind,
+    /// Revision of the client.
+    pub(crate) revision: &'static str,
+    pub(crate) sent_at: Instant,
+    /// Time until the answer, or until the call failed.
+    pub(crate) took: Duration,
     pub(crate) ending: CallEnding,
     /// Number of different answers that were received.
     pub(crate) answers: usize,
@@ -93,6 +104,7 @@ pub(crate) struct RunSummary {
     pub(crate) failure: Option<String>,
     /// Violations in words.
     pub(crate) violations: Vec<HistoryViolation>,
+    pub(crate) records: Vec<CallRecord>,
 }
 
 impl RunJournal {
@@ -118,6 +130,11 @@ impl RunJournal {
         }
     }
 
+    /// Number of sessions that have ended so far although nobody had ended them.
+    pub(crate) fn sessions_gone(&self) -> usize {
+        self.counts.lock().sessions_gone
+    }
+
     pub(crate) fn count(&self, change: impl FnOnce(&mut JournalCounts)) {
         change(&mut self.counts.lock());
     }
@@ -133,7 +150,7 @@ impl RunJournal {
     }
 
     fn check_effects(&self, effects: &HashMap<String, Vec<String>>) -> RunSummary {
-        let calls = self.calls.lock();
+        let calls = std::mem::take(&mut *self.calls.lock());
         let mut summary = RunSummary {
             calls: calls.len(),
             effects: effects.values().map(Vec::len).sum(),
@@ -150,11 +167,22 @@ impl RunJournal {
             let pids = effects.get(&call.key).map_or(&[][..], Vec::as_slice);
             summary.add(call, pids);
         }
-        for key in effects.keys().filter(|key| !known.contains_key(key)) {
+        for key in effects.keys().filter(|key| !known.contains_key(key) && !key.starts_with(OWN_KEYS)) {
             let text = format!("{key}: an effect of a call that no client has recorded");
             summary.violations.push((HistoryRule::Effects, text));
         }
+        drop(known);
+        summary.records = calls;
         summary
+    }
+}
+
+impl CallRecord {
+    /// Describes a call that was not answered; `start` is the moment from which times count.
+    pub(crate) fn describe(&self, start: Instant) -> String {
+        let sent = self.sent_at.duration_since(start).as_secs_f64();
+        let (key, tool, revision, took) = (&self.key, &self.tool, self.revision, self.took.as_secs_f64());
+        format!("{key} ({tool}, {revision}), sent after {sent:.1} s: {:?} {took:.1} s later", self.ending)
     }
 }
 
@@ -232,6 +260,10 @@ mod tests {
         journal.record(CallRecord {
             key: "k".to_owned(),
             tool: "echo".to_owned(),
+            kind: CallKind::Echo,
+            revision: "2025-11-25",
+            sent_at: Instant::now(),
+            took: Duration::ZERO,
             ending,
             answers,
             faults: Vec::new(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::call::{CallProgress, PlannedCall, StreamPosition};
+use crate::call::{CallMix, CallProgress, PlannedCall, StreamPosition};
 use crate::http::{HttpRequest, HttpResponse, send};
 use crate::journal::{CallEnding, CallRecord, HistoryRule, RunJournal};
 
@@ -33,6 +33,7 @@ pub(crate) struct LegacyClient {
     pub(crate) journal: Arc<RunJournal>,
     /// True if it keeps the stream of the session open.
     pub(crate) listens: bool,
+    pub(crate) mix: CallMix,
 }
 
 /// Session that is over although the client did not end it.
@@ -60,7 +61,7 @@ impl LegacyClient {
             while outcome.is_ok() && Instant::now() < until {
                 number += 1;
                 let can_ask = self.revision >= "2025-06-18";
-                let call = PlannedCall::new(&self.name, number, can_ask);
+                let call = PlannedCall::of(self.mix, &self.name, number, can_ask);
                 outcome = self.call(&session, &call).await;
                 sleep(call.pause).await;
             }
@@ -130,7 +131,7 @@ impl LegacyClient {
         }
     }
 
-    async fn post(&self, session: &str, body: &Value) -> Result<HttpResponse, String> {
+    pub(crate) async fn post(&self, session: &str, body: &Value) -> Result<HttpResponse, String> {
         match timeout(ANSWER_LIMIT, send(self.request(session, Method::POST, body.to_string()))).await {
             Ok(sent) => sent.map_err(|error| format!("{error:#}")),
             Err(_) => Err(format!("no response within {} s", ANSWER_LIMIT.as_secs())),
@@ -163,7 +164,7 @@ impl LegacyClient {
     }
 
     async fn call(&self, session: &str, call: &PlannedCall) -> Result<(), SessionGone> {
-        let mut progress = CallProgress::default();
+        let (mut progress, sent_at) = (CallProgress::default(), Instant::now());
         self.journal.note(&self.name, format!("waiting for a response to {} {}", call.tool, call.key));
         let body =
             json!({ "jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": call.params() });
@@ -187,11 +188,15 @@ impl LegacyClient {
                 }
             },
         };
-        progress.check_steps(call.kind);
+        progress.check_steps(call);
         let is_gone = matches!(ending, CallEnding::Gone | CallEnding::Refused(404));
         self.journal.record(CallRecord {
             key: call.key.clone(),
             tool: call.tool.clone(),
+            kind: call.kind,
+            revision: self.revision,
+            sent_at,
+            took: progress.answered_at.unwrap_or_else(Instant::now) - sent_at,
             ending,
             answers: progress.answers,
             faults: progress.faults,
@@ -342,7 +347,8 @@ mod tests {
 
     #[test]
     fn each_call_has_a_key_of_its_own_and_all_tools_occur() {
-        let calls: Vec<PlannedCall> = (0..50).map(|number| PlannedCall::new("c1", number, true)).collect();
+        let calls: Vec<PlannedCall> =
+            (0..50).map(|number| PlannedCall::of(CallMix::All, "c1", number, true)).collect();
         for kind in [CallKind::Echo, CallKind::Steps, CallKind::Question] {
             assert!(calls.iter().any(|call| call.kind == kind), "{kind:?}");
         }

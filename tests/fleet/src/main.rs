@@ -21,13 +21,16 @@ mod cuts;
 mod database;
 mod decider;
 mod failover;
+mod guarded_caller;
 mod http;
 mod journal;
 mod legacy_client;
 mod modern_client;
 mod node;
+mod outages;
 mod owners;
 mod plain_client;
+mod rolls;
 mod scenario;
 mod slow_redis;
 mod upstream;
@@ -76,17 +79,19 @@ async fn run(words: &[&str]) -> Result<()> {
             let size = run_size([clients, length, interval], !bar.is_empty())?;
             let claims = match *part {
                 "F2" => scenario::kill_owners(options(folder)?, size).await?,
+                "F3" => rolls::replace_nodes(options(folder)?, size).await?,
                 "F4" => cuts::cut_links(options(folder)?, size).await?,
                 "F5" => slow_redis::delay_links(options(folder)?, size).await?,
+                "F6" => outages::end_engines(options(folder)?, size).await?,
                 "F7" => failover::lose_primary(options(folder)?, size).await?,
                 "F8" => clocks::set_apart(options(folder)?, size).await?,
-                _ => bail!("no part is called {part}; there are F2, F4, F5, F7 and F8"),
+                _ => bail!("no part is called {part}; there are F2 to F8"),
             };
             claims.iter().try_for_each(claim::FleetClaim::print)
         }
         _ => bail!(
             "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER CONFIG` or
-                `check F2|F4|F5|F7|F8 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
+                `check F2|F3|F4|F5|F6|F7|F8 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
         ),
     }
 }
@@ -99,6 +104,8 @@ fn options(folder: &str) -> Result<ClusterOptions> {
         folder: PathBuf::from(folder),
         servers: PathBuf::new(),
         nodes: nodes.max(1),
+        policy: None,
+        keeps_redis_data: false,
         is_fleet: nodes > 0,
         variant: ClusterVariant::default(),
     })

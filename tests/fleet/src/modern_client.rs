@@ -7,11 +7,11 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::call::{CallProgress, PlannedCall};
+use crate::call::{CallMix, CallProgress, PlannedCall};
 use crate::http::{HttpRequest, HttpResponse, send};
 use crate::journal::{CallEnding, CallRecord, RunJournal};
 
-const REVISION: &str = "2026-07-28";
+pub(crate) const REVISION: &str = "2026-07-28";
 
 /// Time for an answer or the next event.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
@@ -25,6 +25,7 @@ pub(crate) struct ModernClient {
     pub(crate) port: u16,
     pub(crate) name: String,
     pub(crate) journal: Arc<RunJournal>,
+    pub(crate) mix: CallMix,
 }
 
 impl ModernClient {
@@ -33,14 +34,18 @@ impl ModernClient {
         let mut number = 0;
         while Instant::now() < until {
             number += 1;
-            let call = PlannedCall::new(&self.name, number, true);
-            let mut progress = CallProgress::default();
+            let call = PlannedCall::of(self.mix, &self.name, number, true);
+            let (mut progress, sent_at) = (CallProgress::default(), Instant::now());
             self.journal.note(&self.name, format!("calling {} {}", call.tool, call.key));
             let ending = self.call(&call, &mut progress).await;
-            progress.check_steps(call.kind);
+            progress.check_steps(&call);
             self.journal.record(CallRecord {
                 key: call.key,
                 tool: call.tool,
+                kind: call.kind,
+                revision: REVISION,
+                sent_at,
+                took: progress.answered_at.unwrap_or_else(Instant::now) - sent_at,
                 ending,
                 answers: progress.answers,
                 faults: progress.faults,
@@ -66,6 +71,7 @@ impl ModernClient {
             // It was no answer to the call yet.
             progress.answers = 0;
             progress.ending = None;
+            progress.answered_at = None;
             self.journal.count(|counts| counts.questions += 1);
             sleep(call.pause).await;
             params = call.params();
@@ -76,7 +82,7 @@ impl ModernClient {
     }
 
     /// Sends one request, and returns its result.
-    async fn round(
+    pub(crate) async fn round(
         &self,
         call: &PlannedCall,
         id: u64,
@@ -157,14 +163,16 @@ impl ModernClient {
     }
 }
 
-/// Answers to questions: yes to each.
-fn answer_all(requests: &Value) -> Value {
+/// Answers to questions: yes to each, and to those about approvals, this once.
+pub(crate) fn answer_all(requests: &Value) -> Value {
     let mut answers = json!({});
     for (key, request) in requests.as_object().into_iter().flatten() {
         let mut content = json!({});
         let properties = request["params"]["requestedSchema"]["properties"].as_object();
-        for name in properties.into_iter().flat_map(|properties| properties.keys()) {
-            content[name] = json!("yes");
+        for (name, property) in properties.into_iter().flatten() {
+            let choices = property["oneOf"].as_array().into_iter().flatten();
+            let has_once = choices.into_iter().any(|choice| choice["const"] == "once");
+            content[name] = json!(if has_once { "once" } else { "yes" });
         }
         answers[key] = json!({ "action": "accept", "content": content });
     }

@@ -1,7 +1,8 @@
 //! Node of a fleet: a process of `hospes up` with a home of its own.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -34,6 +35,7 @@ pub(crate) struct NodeSettings {
     pub(crate) port: u16,
     /// File with the servers, which all nodes have.
     pub(crate) servers: PathBuf,
+    pub(crate) policy: Option<&'static str>,
     pub(crate) fleet: Option<NodeFleetSettings>,
     pub(crate) variant: NodeVariant,
 }
@@ -76,6 +78,10 @@ impl FleetNode {
             let rules = settings.folder.join("rules.toml");
             fs::write(&rules, "[[rule]]\ndecide = 'ask'\n")
                 .with_context(|| format!("writing {}", rules.display()))?;
+        }
+        if let Some(policy) = settings.policy {
+            let file = settings.folder.join("policy.toml");
+            fs::write(&file, policy).with_context(|| format!("writing {}", file.display()))?;
         }
         let process = settings.spawn()?;
         Ok(Self { settings, process, failed_starts: Vec::new() })
@@ -148,6 +154,26 @@ impl FleetNode {
         }
     }
 
+    /// Tells the node to end (SIGTERM), and waits until it has. Returns how, and after which time.
+    pub(crate) async fn end(&mut self, limit: Duration) -> Result<(ExitStatus, Duration)> {
+        self.process.terminate()?;
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.process.ended()? {
+                return Ok((status, start.elapsed()));
+            }
+            if start.elapsed() > limit {
+                bail!("still runs {} s after SIGTERM:\n{}", limit.as_secs(), self.process.tail());
+            }
+            tokio::time::sleep(PROBE_INTERVAL).await;
+        }
+    }
+
+    /// Makes the next start one of this program.
+    pub(crate) fn set_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.settings.program);
+    }
+
     /// Kills the node (SIGKILL).
     pub(crate) fn kill(&mut self) {
         self.process.kill();
@@ -189,6 +215,7 @@ impl NodeSettings {
         let config = self.folder.join("hospes.toml").to_string_lossy().into_owned();
         let servers = self.servers.to_string_lossy().into_owned();
         let listen = format!("127.0.0.1:{}", self.port);
+        let policy = self.folder.join("policy.toml").to_string_lossy().into_owned();
         let rules = self.folder.join("rules.toml").to_string_lossy().into_owned();
         let mut arguments = vec!["up", "--config", &config, "--config", &servers, "--listen", &listen];
         let wait = self.variant.asks_for.map(|wait| wait.as_secs().to_string());
@@ -196,6 +223,9 @@ impl NodeSettings {
             arguments.extend(["--console", "127.0.0.1:0", "--policy", &rules, "--approval-timeout", wait]);
         } else {
             arguments.extend(["--console", "off"]);
+        }
+        if self.policy.is_some() {
+            arguments.extend(["--policy", &policy]);
         }
         arguments.extend(["--plain", "--pins", "off", "--preset", "off", "--start-wait", "60"]);
         arguments.extend(["--drain-notice", "1", "--shutdown-timeout", "30"]);

@@ -23,6 +23,8 @@ pub(crate) struct OwnerHistory {
     epochs: HashMap<String, u64>,
     pub(crate) adoptions: u64,
     pub(crate) violations: Vec<String>,
+    /// True if the directory could not be read at least once.
+    pub(crate) has_gaps: bool,
 }
 
 impl OwnerHistory {
@@ -51,15 +53,16 @@ pub(crate) struct OwnerWatch {
 impl OwnerWatch {
     /// Starts it for Redis on this port.
     pub(crate) fn start(port: u16) -> redis::RedisResult<Self> {
-        let mut connection = redis::Client::open(format!("redis://127.0.0.1:{port}"))?.get_connection()?;
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+        let mut connection = client.get_connection()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let mut history = OwnerHistory::default();
             while !stopped.load(Ordering::SeqCst) {
-                if let Err(error) = look(&mut connection, &mut history) {
-                    history.violations.push(format!("the directory cannot be read: {error}"));
-                    break;
+                if look(&mut connection, &mut history).is_err() {
+                    history.has_gaps = true;
+                    connection = client.get_connection().unwrap_or(connection);
                 }
                 thread::sleep(POLL_INTERVAL);
             }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
+use crate::call::CallMix;
 use crate::claim::{FleetClaim, history_claims};
 use crate::cluster::{ClusterOptions, EffectServers, NodeCluster};
 use crate::journal::{RunJournal, RunSummary};
@@ -48,10 +49,14 @@ pub(crate) struct RunSize {
 #[derive(Debug)]
 pub(crate) struct RunningFleet {
     pub(crate) cluster: NodeCluster,
-    journal: Arc<RunJournal>,
+    /// End of the clients' last calls.
+    pub(crate) until: Instant,
+    pub(crate) journal: Arc<RunJournal>,
     clients: JoinSet<()>,
     watch: Option<OwnerWatch>,
-    effects: PathBuf,
+    pub(crate) effects: PathBuf,
+    /// True for a run in which Redis ends.
+    pub(crate) ends_redis: bool,
     _servers: EffectServers,
 }
 
@@ -71,14 +76,31 @@ impl RunningFleet {
         for number in 0..size.clients {
             let (name, journal) = (format!("c{number}"), Arc::clone(&journal));
             if number % 4 == 3 {
-                clients.spawn(ModernClient { port, name, journal }.run(until));
+                clients.spawn(ModernClient { port, name, journal, mix: CallMix::All }.run(until));
             } else {
                 let revision = LEGACY_REVISIONS[number / 4 % LEGACY_REVISIONS.len()];
                 let listens = number % 4 == 0;
-                clients.spawn(LegacyClient { port, name, revision, journal, listens }.run(until));
+                let mix = CallMix::All;
+                clients.spawn(LegacyClient { port, name, revision, journal, listens, mix }.run(until));
             }
         }
-        Ok(Self { cluster, journal, clients, watch, effects, _servers: servers })
+        Ok(Self { cluster, until, journal, clients, watch, effects, ends_redis: false, _servers: servers })
+    }
+
+    /// Adds a client of each era that makes calls of one kind.
+    pub(crate) fn add_pair(&mut self, name: &str, mix: CallMix) {
+        let (port, until) = (self.cluster.balancer.port(), self.until);
+        let (name, journal) = (format!("{name}-modern"), Arc::clone(&self.journal));
+        let legacy = LegacyClient {
+            port,
+            name: name.replace("modern", "legacy"),
+            revision: "2025-11-25",
+            journal: Arc::clone(&journal),
+            listens: false,
+            mix,
+        };
+        self.clients.spawn(ModernClient { port, name, journal, mix }.run(until));
+        self.clients.spawn(legacy.run(until));
     }
 
     /// Waits for the clients and checks what they have seen.
@@ -91,7 +113,10 @@ impl RunningFleet {
         for (index, node) in self.cluster.nodes.iter_mut().enumerate() {
             node.check_alive().with_context(|| format!("node {}", index + 1))?;
         }
-        let owners = self.watch.take().map(OwnerWatch::finish).unwrap_or_default();
+        let mut owners = self.watch.take().map(OwnerWatch::finish).unwrap_or_default();
+        if owners.has_gaps && !self.ends_redis {
+            owners.violations.push("the directory could not be read for a time".to_owned());
+        }
         Ok((self.journal.check(&self.effects)?, owners))
     }
 }

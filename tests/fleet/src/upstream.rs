@@ -59,10 +59,15 @@ pub(crate) async fn serve(revision: Revision, effects: &Path, port: Option<u16>)
 }
 
 fn build_server(effects: EffectFile) -> Server {
-    let (of_steps, of_questions) = (effects.clone(), effects.clone());
+    let (of_steps, of_questions, of_guarded) = (effects.clone(), effects.clone(), effects.clone());
     Server::new("effects", "1")
         .tool("echo", move |Args(KeyArgument { key }): Args<KeyArgument>| {
             let effects = effects.clone();
+            async move { effects.note(&key).map(|()| key) }
+        })
+        // For a policy that asks about it.
+        .tool("guarded", move |Args(KeyArgument { key }): Args<KeyArgument>| {
+            let effects = of_guarded.clone();
             async move { effects.note(&key).map(|()| key) }
         })
         .tool(
