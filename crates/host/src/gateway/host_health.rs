@@ -9,6 +9,10 @@ use super::host_servers::HostServers;
 use crate::metrics::{CurrentValues, HostMetrics};
 use crate::upstream::{UpstreamEntry, UpstreamState};
 
+/// Time for an answer of the state database. The database of a fleet is tried for longer, and a load balancer that gets no
+/// answer meanwhile removes every node.
+const STATE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Health of the parts of a host. It has no name of a server, no path and no text of an error, so that everybody may
 /// read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +114,10 @@ impl HostServers {
         let servers = ServerCounts::count(shared.upstreams.current().map(|(_, slot)| slot.status().state));
         // Any row does: no task has an empty id.
         let state = match &shared.tasks {
-            Some(tasks) => Some(tasks.find(String::new()).await.is_ok()),
+            Some(tasks) => {
+                let found = tokio::time::timeout(STATE_TIMEOUT, tasks.find(String::new())).await;
+                Some(matches!(found, Ok(Ok(_))))
+            }
             None => None,
         };
         let guard = shared.guard.as_ref();
