@@ -230,10 +230,12 @@ impl FleetSessionsInner {
         owned
     }
 
-    /// Returns the record of a node, if it has its lease.
+    /// Returns the record of a node, if its process has a lease, also under a new id: after a fault of the engine all nodes
+    /// have new ones, and each continues its own sessions, at once and from its memory.
     async fn living(&self, node: NodeId) -> Result<Option<NodeRecord>, DirectoryError> {
         let nodes = self.living_nodes(NODES_LIFETIME).await?;
-        Ok(nodes.iter().find(|record| record.id == node).cloned())
+        let is_node = |record: &&NodeRecord| record.id == node || record.former_ids.contains(&node);
+        Ok(nodes.iter().find(is_node).cloned())
     }
 
     /// Returns the records of the nodes with a lease, as they were within `age`.
