@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub(crate) struct FleetSessionsInner {
     nodes: Mutex<Option<(Instant, Arc<Vec<NodeRecord>>)>>,
     /// Owners of the sessions whose requests were forwarded lately.
     owners: OwnerCache,
+    /// Number of sessions that were given away one by one, to take turns.
+    given: AtomicUsize,
 }
 
 impl FleetSessions {
@@ -66,6 +69,7 @@ impl FleetSessions {
             held: Mutex::default(),
             nodes: Mutex::default(),
             owners: OwnerCache::default(),
+            given: AtomicUsize::new(0),
         }))
     }
 }
@@ -154,6 +158,20 @@ impl FleetSessionsInner {
             };
         }
         Err(DirectoryError::Unavailable("the session changes its owner".to_owned()))
+    }
+
+    /// Gives one session to a node that takes new ones; false if there is none.
+    async fn give_away(&self, session: SessionName<'_>) -> Result<bool, DirectoryError> {
+        let held = self.held(&self.key(session)).filter(|held| held.is_owned());
+        let Some(held) = held else { return Ok(false) };
+        let nodes = self.living_nodes(NODES_LIFETIME).await?;
+        let takes = |node: &&NodeRecord| node.state == NodeState::Serving && !self.membership.is_own(node.id);
+        let targets: Vec<NodeId> = nodes.iter().filter(takes).map(|node| node.id).collect();
+        if targets.is_empty() {
+            return Ok(false);
+        }
+        let turn = self.given.fetch_add(1, Ordering::Relaxed);
+        Ok(held.give_to(targets[turn % targets.len()]).await)
     }
 
     fn elsewhere(&self, key: SessionKey, owner: NodeRecord) -> SessionPlace {
@@ -275,6 +293,10 @@ impl SessionDirectory for FleetSessions {
 
     fn locate<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, SessionPlace> {
         self.0.locate(session).boxed()
+    }
+
+    fn give_away<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, bool> {
+        self.0.give_away(session).boxed()
     }
 
     fn origin(&self) -> Option<String> {

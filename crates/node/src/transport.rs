@@ -55,4 +55,10 @@ impl SessionForwarder for NodeForwarder {
         }
         .boxed()
     }
+
+    fn forget(&self) {
+        if let Some((owners, session)) = &self.remembered {
+            owners.remove(session);
+        }
+    }
 }

@@ -21,6 +21,7 @@ use hospes_console::ConsoleServer;
 use hospes_host::config::{CONSOLE_FORM, ConsoleConfig, HostConfig, parse_console, parse_team_console};
 use hospes_host::{Gateway, Host, HostServers, RequestStateConfig, ServerChanges, UpstreamAccounts};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use self::config_reload::ConfigReload;
 pub(crate) use self::config_reload::UsedFiles;
@@ -257,6 +258,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     // On the heap, because all reports together are a large future.
     let served = Box::pin(ending.serve(serve, last_calls)).await;
+    // Not before: requests that have waited here are forwarded, for which this process has to be a node.
+    if let Some(member) = &member {
+        member.leave().await;
+    }
     // Again, in case serving has failed or the person did not wait for its end.
     close_screen(screen.as_ref(), &startup, output).await;
     readiness::announce_stopping();
@@ -413,21 +418,35 @@ async fn serve_nodes(node: Option<FleetNode>, main: Endpoint, others: EndpointSe
     }
 }
 
-/// Gives the sessions of this node to the others, once no call runs or the time is over.
+/// Gives the sessions of this node to the others: each when no call runs in it, and all when the time is over.
 async fn hand_over(member: &FleetMember, (main, others): (&Endpoint, &EndpointSet), limit: Duration) {
     let all = || std::iter::once(main.clone()).chain(others.all());
+    let end = Instant::now() + limit;
+    let one_by_one = async {
+        loop {
+            for endpoint in all() {
+                endpoint.hand_over_idle_sessions().await;
+            }
+            if all().all(|endpoint| endpoint.calls() == 0) {
+                break;
+            }
+            tokio::time::sleep(IDLE_POLL).await;
+        }
+    };
+    // Sessions that are never idle do not begin new calls in the second half, so that they can be given away in time.
+    let _ = tokio::time::timeout(limit / 2, one_by_one).await;
     all().for_each(|endpoint| endpoint.hold_sessions(true));
     let idle = async {
         while all().any(|endpoint| endpoint.calls() > 0) {
             tokio::time::sleep(IDLE_POLL).await;
         }
     };
-    if tokio::time::timeout(limit, idle).await.is_err() {
+    if tokio::time::timeout_at(end, idle).await.is_err() {
         tracing::warn!(
             "calls still run after {limit:?}: their sessions go to other nodes, and their outcome is unknown there"
         );
     }
-    member.leave().await;
+    member.give_sessions_away().await;
     all().for_each(|endpoint| endpoint.hold_sessions(false));
 }
 

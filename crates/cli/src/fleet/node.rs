@@ -142,8 +142,8 @@ impl FleetMember {
         }
     }
 
-    /// Gives the sessions of this node away: from now on the other nodes serve them.
-    pub(crate) async fn leave(&self) {
+    /// Gives the sessions of this node away: from now on the other nodes serve them. This one forwards their requests.
+    pub(crate) async fn give_sessions_away(&self) {
         let directories: Vec<FleetSessions> = self.directories.lock().values().cloned().collect();
         let given = async {
             for directory in directories {
@@ -154,6 +154,10 @@ impl FleetMember {
         };
         // What was not given away by then, others take when the lease is over.
         let _ = tokio::time::timeout(HAND_OVER_TIMEOUT, given).await;
+    }
+
+    /// Leaves the fleet, when no request is served any more.
+    pub(crate) async fn leave(&self) {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.membership.leave()).await;
         if !matches!(left, Ok(Ok(()))) {
             tracing::warn!("the other nodes serve the sessions of this one when its lease has run out");

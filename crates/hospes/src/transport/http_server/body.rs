@@ -7,6 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use hospes_proto::frame::sse;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
@@ -112,6 +113,16 @@ impl Body {
         Self::events(Vec::new(), source, NO_KEEP_ALIVE)
     }
 
+    /// Ends a stream of events when `end` does, also between the frames of its source. Other bodies stay as they are.
+    pub(super) fn end_with(mut self, end: BoxFuture<'static, ()>) -> Self {
+        if let BodyKind::Events(events) = &mut self.0
+            && let Some(source) = events.source.take()
+        {
+            events.source = Some(Box::new(EndedEvents { source, end }));
+        }
+        self
+    }
+
     /// Events that are all there.
     pub(super) fn ended(events: Vec<u8>) -> Self {
         Self::full(events)
@@ -174,6 +185,33 @@ impl<B: http_body::Body<Data = Bytes> + Send> EventSource for ForwardedEvents<B>
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// Events of another process, until this one ends.
+struct EndedEvents {
+    source: Box<dyn EventSource>,
+    end: BoxFuture<'static, ()>,
+}
+
+impl EventSource for EndedEvents {
+    fn poll_events(&mut self, cx: &mut TaskContext<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        if self.end.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        self.source.poll_events(cx, out)
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.source.is_lasting()
+    }
+
+    fn end(&mut self) {
+        self.source.end();
+    }
+
+    fn lingers(&self) -> bool {
+        self.source.lingers()
     }
 }
 

@@ -15,6 +15,7 @@ use super::body::{Body, EventSource};
 use super::endpoint_inner::CallPermit;
 use super::event_log::{EventLog, EventLogReader};
 use super::response::{events, json, status};
+use super::session_handover::ActivityGuard;
 use super::sessions::SessionGuard;
 use super::shared_log::SharedLog;
 use super::shared_sessions::{NewStream, StreamRequest};
@@ -42,6 +43,7 @@ pub(super) struct PostCalls {
 #[derive(Debug)]
 struct LegacyPost {
     session: SessionGuard,
+    activity: ActivityGuard,
     /// Log of the events, once the answer is a stream.
     log: Option<Arc<EventLog>>,
     /// Reads the log for this response, if processes share the session: an event is sent once the directory has it.
@@ -50,7 +52,8 @@ struct LegacyPost {
 
 impl LegacyPost {
     fn new(session: SessionGuard) -> Self {
-        Self { session, log: None, reader: None }
+        let activity = ActivityGuard::add(session.get());
+        Self { session, activity, log: None, reader: None }
     }
 }
 
@@ -255,7 +258,7 @@ impl PostCalls {
         }
         let begin = || legacy.session.get().begin_stream(|| NewStream::Requests(stream_requests(&running)));
         let log = legacy.log.clone().unwrap_or_else(begin);
-        runtime.spawn(finish_detached(running, log, legacy.session, permit));
+        runtime.spawn(finish_detached(running, log, (legacy.session, legacy.activity), permit));
     }
 
     /// Appends what one call has to say; true when it has ended.
@@ -402,7 +405,7 @@ fn store_output(log: &Arc<EventLog>, id: &RequestId, said: Poll<RunningCallOutpu
 async fn finish_detached(
     mut running: Vec<RunningCall>,
     log: Arc<EventLog>,
-    session: SessionGuard,
+    session: (SessionGuard, ActivityGuard),
     permit: CallPermit,
 ) {
     let mut text = Vec::new();

@@ -74,6 +74,10 @@ impl Endpoint {
     /// calls, leaves the directory, and lets them go on: then they are served elsewhere. Answers to questions and
     /// notifications are not held, because running calls wait for them.
     pub fn hold_sessions(&self, is_held: bool) {
+        if is_held {
+            // Streams of sessions elsewhere last as long as their clients, who take them up at another process.
+            self.0.leaving.send_replace(true);
+        }
         self.0.sessions_held.send_replace(is_held);
     }
 

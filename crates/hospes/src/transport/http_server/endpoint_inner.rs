@@ -32,6 +32,8 @@ pub(super) struct EndpointInner {
     pub(super) adoptions: AdoptionLocks,
     /// True while requests of shared sessions wait.
     pub(super) sessions_held: watch::Sender<bool>,
+    /// True once the process is about to end: streams of other processes end here.
+    pub(super) leaving: watch::Sender<bool>,
     /// The older transport, where it is served.
     sse: Option<Arc<SseTransport>>,
     pages: Option<PageHandler>,
@@ -89,6 +91,7 @@ impl EndpointInner {
             directory,
             adoptions: AdoptionLocks::default(),
             sessions_held: watch::Sender::new(false),
+            leaving: watch::Sender::new(false),
             limits,
             pages,
             calls: AtomicUsize::new(0),

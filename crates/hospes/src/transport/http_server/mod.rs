@@ -18,6 +18,7 @@ mod post;
 mod receive;
 mod response;
 mod server;
+mod session_handover;
 mod session_route;
 mod session_share;
 mod sessions;

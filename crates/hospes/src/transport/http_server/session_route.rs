@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use hospes_model::{JsonRpcMessage, RawJson, RequestId, RpcError, message};
 use hospes_proto::http::{AdmittedHead, EndpointMethod, HttpRejection, SessionId};
 use http::request::Parts;
@@ -20,6 +21,7 @@ use super::endpoint_inner::EndpointInner;
 use super::listen;
 use super::outcome_unknown::{self, AnswerForm, OpenRequest};
 use super::response::{busy_rejection, empty, json, rejection_response};
+use super::session_handover::ActivityGuard;
 use super::session_share::SessionShare;
 use super::sessions::{HttpSession, SessionTableFull, new_session_id};
 use super::shared_sessions::{
@@ -34,6 +36,8 @@ use crate::transport::adapter::{LegacySession, PeerCache, RestoredSession};
 const MAX_SEARCH: Duration = Duration::from_secs(3);
 /// Pause between two looks.
 const SEARCH_PAUSE: Duration = Duration::from_millis(50);
+/// Pause until a session that is being given away has a new owner.
+const GIVING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Locks of the sessions that are being adopted, so that each is made from its snapshot once.
 #[derive(Debug, Default)]
@@ -85,6 +89,15 @@ enum RequestServer {
     Remote(Arc<dyn SessionForwarder>),
 }
 
+/// Outcome of an attempt to forward a request.
+enum ForwardOutcome {
+    Response(Response<Body>),
+    /// The node has refused it, because it does not own the session.
+    Refused,
+    /// The node was not reached.
+    NotReached,
+}
+
 impl RoutedRequest<'_> {
     /// Answers the request.
     async fn answer(self, peers: &PeerCache) -> Response<Body> {
@@ -92,32 +105,57 @@ impl RoutedRequest<'_> {
             // The sender is part of the endpoint, so waiting does not fail.
             let _ = self.inner.sessions_held.subscribe().wait_for(|held| !held).await;
         }
-        let deadline = Instant::now() + MAX_SEARCH;
+        let mut deadline = Instant::now() + MAX_SEARCH;
         loop {
             match self.find().await {
                 Ok(RequestServer::Local(session)) => {
+                    let Some(_activity) = ActivityGuard::begin(&session) else {
+                        tokio::time::sleep(GIVING_PAUSE).await;
+                        continue;
+                    };
                     let response = self.answer_here(&session, peers).await;
                     return response.unwrap_or_else(|rejection| rejection_response(&rejection));
                 }
                 // Whoever forwarded it looks again.
-                Ok(RequestServer::Remote(_)) | Err(_) if self.is_forwarded() => {
+                found @ (Ok(RequestServer::Remote(_)) | Err(_)) if self.is_forwarded() => {
+                    if let Ok(RequestServer::Remote(owner)) = found {
+                        owner.forget();
+                    }
                     let why = "this process does not own the session";
                     let status = StatusCode::MISDIRECTED_REQUEST;
                     let rejection = HttpRejection::new(status, RpcError::invalid_request(why));
                     return rejection_response(&rejection);
                 }
-                Ok(RequestServer::Remote(owner)) => match self.forward(&*owner).await {
-                    Some(response) => return response,
-                    // Its owner was another one a moment ago.
-                    None if Instant::now() < deadline => tokio::time::sleep(SEARCH_PAUSE).await,
-                    None => {
+                Ok(RequestServer::Remote(owner)) => {
+                    let sent = Instant::now();
+                    match self.forward(&*owner).await {
+                        ForwardOutcome::Response(response) if self.head.verb == EndpointMethod::Get => {
+                            return response.map(|body| body.end_with(self.leaving()));
+                        }
+                        ForwardOutcome::Response(response) => return response,
+                        // An owner that ends holds requests before it refuses them: that is no part of the search.
+                        ForwardOutcome::Refused => deadline += sent.elapsed(),
+                        ForwardOutcome::NotReached => {}
+                    }
+                    if Instant::now() >= deadline {
                         let error = DirectoryError::Unavailable("the owner does not answer".to_owned());
                         return rejection_response(&directory_rejection(self.request_id(), &error));
                     }
-                },
+                    // Its owner was another one a moment ago.
+                    tokio::time::sleep(SEARCH_PAUSE).await;
+                }
                 Err(rejection) => return rejection_response(&rejection),
             }
         }
+    }
+
+    /// Waits until this process is about to end.
+    fn leaving(&self) -> BoxFuture<'static, ()> {
+        let mut leaving = self.inner.leaving.subscribe();
+        Box::pin(async move {
+            // Without a sender the endpoint is gone, and its streams end.
+            let _ = leaving.wait_for(|leaving| *leaving).await;
+        })
     }
 
     /// Returns true unless running calls may wait for it.
@@ -278,21 +316,23 @@ impl RoutedRequest<'_> {
         }
     }
 
-    /// Forwards the request; `None` if it was not processed.
-    async fn forward(&self, owner: &dyn SessionForwarder) -> Option<Response<Body>> {
+    /// Forwards the request.
+    async fn forward(&self, owner: &dyn SessionForwarder) -> ForwardOutcome {
         let messages = match self.messages() {
             Ok(messages) => messages,
-            Err(rejection) => return Some(rejection_response(&rejection)),
+            Err(rejection) => return ForwardOutcome::Response(rejection_response(&rejection)),
         };
         // Here, where the request came in: the owner knows who sends it, but not all that guards it.
         if let Err(refusal) = check_messages(self.parts, &self.whole, &messages) {
-            return Some(*refusal);
+            return ForwardOutcome::Response(*refusal);
         }
         match owner.forward(self.parts.clone(), self.whole.clone()).await {
-            ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => None,
-            ForwardResult::Response(response) => Some(response),
-            ForwardResult::NotProcessed => None,
-            ForwardResult::OutcomeUnknown => Some(self.outcome_unknown(&messages)),
+            ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
+                ForwardOutcome::Refused
+            }
+            ForwardResult::Response(response) => ForwardOutcome::Response(response),
+            ForwardResult::NotProcessed => ForwardOutcome::NotReached,
+            ForwardResult::OutcomeUnknown => ForwardOutcome::Response(self.outcome_unknown(&messages)),
         }
     }
 

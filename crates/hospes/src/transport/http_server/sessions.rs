@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hospes_proto::http::SessionId;
 
 use super::event_log::EventLog;
+use super::session_handover::SessionActivity;
 use super::session_share::SessionShare;
 use super::shared_log::SharedLog;
 use super::shared_sessions::{DirectoryError, NewStream, ResumedEvents};
@@ -37,6 +38,7 @@ pub(super) struct HttpSession {
     streams: Mutex<SessionStreams>,
     /// The session in the directory, if processes share it.
     shared: Option<Box<SessionShare>>,
+    activity: SessionActivity,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +75,11 @@ impl HttpSession {
     /// Returns the session in the directory, if processes share it.
     pub(super) fn shared(&self) -> Option<&SessionShare> {
         self.shared.as_deref()
+    }
+
+    /// Returns what runs in the session.
+    pub(super) fn activity(&self) -> &SessionActivity {
+        &self.activity
     }
 
     /// Stores what has changed since the last time for the next process that serves the session.
@@ -230,6 +237,14 @@ impl SessionTable {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Returns the sessions that processes share.
+    pub(super) fn shared(&self) -> Vec<Arc<HttpSession>> {
+        let shards = self.shards.iter();
+        let shared =
+            |SessionEntry(session): &SessionEntry| session.shared.is_some().then(|| Arc::clone(session));
+        shards.flat_map(|shard| lock(shard).iter().filter_map(shared).collect::<Vec<_>>()).collect()
+    }
+
     /// Adds a session that has been opened. At the cap, unused sessions make room.
     pub(super) fn enter(&self, session: Arc<LegacySession>) -> Result<Arc<HttpSession>, SessionTableFull> {
         self.enter_as(new_session_id(), session, None)
@@ -256,6 +271,7 @@ impl SessionTable {
             listeners: AtomicU32::new(0),
             streams: Mutex::default(),
             shared: shared.map(Box::new),
+            activity: SessionActivity::default(),
         });
         self.shard(session.id.as_str()).insert(SessionEntry(Arc::clone(&session)));
         Ok(session)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::event_log::{EventLog, UnstoredEvent};
+use super::session_handover::ActivityGuard;
 use super::sessions::HttpSession;
 use super::shared_sessions::{DirectoryError, NewStream, NewStreamEvent, SharedStream};
 
@@ -99,6 +100,8 @@ impl SharedLog {
 /// Appends events until the directory has all of them.
 async fn append_all(log: Arc<EventLog>) {
     let Some(shared) = log.shared_log() else { return };
+    // What is not appended when the session is given away is lost.
+    let _activity = shared.session.upgrade().map(|session| ActivityGuard::add(&session));
     let mut pause = FIRST_PAUSE;
     let mut failing: Option<Instant> = None;
     loop {

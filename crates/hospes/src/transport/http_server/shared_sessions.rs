@@ -67,6 +67,16 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
     /// [`DirectoryError::Unavailable`] in doubt. A client gives up a session only for [`SessionPlace::Unknown`].
     fn locate<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, SessionPlace>;
 
+    /// Gives a session of this process to another one, which serves it from then on. Nothing runs in it. By default there
+    /// is nobody to take it. Returns true if it was given away.
+    ///
+    /// # Errors
+    /// [`DirectoryError`]; it may have been given away.
+    fn give_away<'a>(&'a self, session: SessionName<'a>) -> DirectoryFuture<'a, bool> {
+        let _ = session;
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// Returns the name of this process, without a dot. It precedes the request state of 2026-07-28 that is sealed here:
     /// the next round of a call is forwarded here, because the call may wait in this process. By default there is none,
     /// and each process serves each round.
@@ -239,6 +249,10 @@ pub struct ResumedEvents {
 pub trait SessionForwarder: fmt::Debug + Send + Sync + 'static {
     /// Sends a request once. What the layers before the endpoint found out about its sender is in its extensions.
     fn forward(&self, parts: Parts, body: Bytes) -> BoxFuture<'_, ForwardResult>;
+
+    /// Drops what is remembered about this owner, because another process takes this one for it. The next search asks the
+    /// directory. By default nothing is remembered.
+    fn forget(&self) {}
 }
 
 /// Result of forwarding a request.
