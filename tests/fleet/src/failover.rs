@@ -46,6 +46,8 @@ impl FailoverFleet {
         std::fs::write(&effects, "")?;
         let servers = EffectServers::start(&folder, &effects).await?;
         let cluster = NodeCluster::start(&ClusterOptions {
+            policy: None,
+            keeps_redis_data: false,
             program: options.program.clone(),
             folder,
             servers: servers.file.clone(),
