@@ -445,7 +445,10 @@ fn what_is_recorded_last_is_exported_at_the_end() {
 /// Calls go on, there is one warning, and the program ends in time, whatever the collector does.
 #[test]
 fn a_dead_a_slow_and_a_refusing_collector_cost_one_warning_and_no_call() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Bound without listening, so that connections are refused and no other test gets the port.
+    let refused = tokio::net::TcpSocket::new_v4().unwrap();
+    refused.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = refused.local_addr().unwrap().port();
     let (slow, refusing) = (Collector::start(200, "3600"), Collector::start(400, "0"));
     let collectors = [slow.as_ref(), refusing.as_ref()].into_iter().flatten().map(Collector::endpoint);
     for (endpoint, warns) in

@@ -20,7 +20,8 @@ const LEAVING: u32 = 1 << 31;
 #[derive(Debug, Default)]
 pub(super) struct SessionActivity(AtomicU32);
 
-/// Request, call or append of a session. While it lives, the session is not given away.
+/// Request, call or append of a session. While it lives, the session is not given away. For sessions of this process alone
+/// it does nothing.
 #[derive(Debug)]
 pub(super) struct ActivityGuard(Weak<HttpSession>);
 
@@ -30,15 +31,17 @@ struct LeavingGuard<'a>(&'a SessionActivity);
 impl ActivityGuard {
     /// Begins a request; `None` while the session is being given away.
     pub(super) fn begin(session: &Arc<HttpSession>) -> Option<Self> {
+        let before = session.shared().map_or(0, |shared| shared.activity().0.fetch_add(1, Ordering::AcqRel));
         let guard = Self(Arc::downgrade(session));
-        let before = session.activity().0.fetch_add(1, Ordering::AcqRel);
         // Otherwise the guard takes it back.
         (before & LEAVING == 0).then_some(guard)
     }
 
     /// Adds what a request or a call leaves behind, which may go on when they have ended.
     pub(super) fn add(session: &Arc<HttpSession>) -> Self {
-        session.activity().0.fetch_add(1, Ordering::AcqRel);
+        if let Some(shared) = session.shared() {
+            shared.activity().0.fetch_add(1, Ordering::AcqRel);
+        }
         Self(Arc::downgrade(session))
     }
 }
@@ -46,8 +49,10 @@ impl ActivityGuard {
 impl Drop for ActivityGuard {
     fn drop(&mut self) {
         // A session that is gone is not given away either.
-        if let Some(session) = self.0.upgrade() {
-            session.activity().0.fetch_sub(1, Ordering::AcqRel);
+        if let Some(session) = self.0.upgrade()
+            && let Some(shared) = session.shared()
+        {
+            shared.activity().0.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -73,7 +78,8 @@ impl Endpoint {
         let inner = &self.0;
         let Some(directory) = &inner.directory else { return };
         let give = async |session: Arc<HttpSession>| {
-            let Some(_leaving) = LeavingGuard::new(session.activity()) else { return };
+            let Some(shared) = session.shared() else { return };
+            let Some(_leaving) = LeavingGuard::new(shared.activity()) else { return };
             let principal = session.session().peer().principal.as_deref();
             let name = SessionName { id: session.id().as_str(), principal };
             match directory.give_away(name).await {

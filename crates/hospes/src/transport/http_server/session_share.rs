@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hospes_model::RawJson;
 use tokio::sync::Mutex;
 
+use super::session_handover::SessionActivity;
 use super::shared_sessions::{DirectoryError, SharedSession};
 use crate::transport::adapter::{LegacySession, SessionState};
 
@@ -18,6 +19,7 @@ pub(super) struct SessionShare {
     initialize: RawJson,
     /// The state that the directory has. Locked while it is replaced, so that an older one never follows a newer one.
     saved: Mutex<Option<SessionState>>,
+    activity: SessionActivity,
 }
 
 impl SessionShare {
@@ -27,11 +29,17 @@ impl SessionShare {
         initialize: RawJson,
         saved: Option<SessionState>,
     ) -> Self {
-        Self { handle, generation, initialize, saved: Mutex::new(saved) }
+        let activity = SessionActivity::default();
+        Self { handle, generation, initialize, saved: Mutex::new(saved), activity }
     }
 
     pub(super) fn handle(&self) -> &Arc<dyn SharedSession> {
         &self.handle
+    }
+
+    /// Returns what runs in the session.
+    pub(super) fn activity(&self) -> &SessionActivity {
+        &self.activity
     }
 
     pub(super) fn generation(&self) -> u64 {

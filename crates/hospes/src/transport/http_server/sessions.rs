@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hospes_proto::http::SessionId;
 
 use super::event_log::EventLog;
-use super::session_handover::SessionActivity;
 use super::session_share::SessionShare;
 use super::shared_log::SharedLog;
 use super::shared_sessions::{DirectoryError, NewStream, ResumedEvents};
@@ -38,7 +37,6 @@ pub(super) struct HttpSession {
     streams: Mutex<SessionStreams>,
     /// The session in the directory, if processes share it.
     shared: Option<Box<SessionShare>>,
-    activity: SessionActivity,
 }
 
 #[derive(Debug, Default)]
@@ -75,11 +73,6 @@ impl HttpSession {
     /// Returns the session in the directory, if processes share it.
     pub(super) fn shared(&self) -> Option<&SessionShare> {
         self.shared.as_deref()
-    }
-
-    /// Returns what runs in the session.
-    pub(super) fn activity(&self) -> &SessionActivity {
-        &self.activity
     }
 
     /// Stores what has changed since the last time for the next process that serves the session.
@@ -271,7 +264,6 @@ impl SessionTable {
             listeners: AtomicU32::new(0),
             streams: Mutex::default(),
             shared: shared.map(Box::new),
-            activity: SessionActivity::default(),
         });
         self.shard(session.id.as_str()).insert(SessionEntry(Arc::clone(&session)));
         Ok(session)
