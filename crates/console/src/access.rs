@@ -25,7 +25,7 @@ pub(crate) enum EndpointAccess {
     Everybody,
     /// Administrators.
     Admin,
-    /// Nobody of a team: it is about this machine, its files and the account that runs the host.
+    /// The one person of a console without a team: it is about this machine, its files and the account that runs the host.
     Machine,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn mark_thread() {
     IS_WORKER.with(|mark| mark.set(true));
 }
 
-/// What is known about the collector, by all threads. A dead collector is one warning, and its return one line.
+/// State of the collector, shared by all threads. A dead collector is one warning, and its return one line.
 #[derive(Debug, Default)]
 pub(crate) struct CollectorState {
     is_failing: AtomicBool,

@@ -41,10 +41,10 @@ const LAST_CALLS: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 struct ApprovalRecord {
     asked: Option<Instant>,
-    /// When the decision was begun, and when it was acknowledged.
+    /// Times at which the decision was begun and acknowledged.
     deciding: Option<Instant>,
     decided: Option<Instant>,
-    /// When its client came back for the decision.
+    /// Time at which its client came back for the decision.
     using: Option<Instant>,
     ended: Option<Instant>,
     is_answered: bool,
@@ -91,7 +91,7 @@ pub(crate) struct ApprovalRun {
     person: JoinSet<()>,
 }
 
-/// What a run shows, in words where something is wrong.
+/// Findings of a run, in words where something is wrong.
 #[derive(Debug, Default)]
 pub(crate) struct ApprovalSummary {
     pub(crate) decided: usize,

@@ -85,7 +85,7 @@ pub(crate) struct RunJournal {
     calls: Mutex<Vec<CallRecord>>,
     counts: Mutex<JournalCounts>,
     faults: Mutex<Vec<HistoryViolation>>,
-    /// What each client does at the moment, and since when.
+    /// Present activity of each client, and its begin.
     doing: Mutex<HashMap<String, (String, Instant)>>,
 }
 

@@ -27,7 +27,7 @@ const MEASURED_PAIRS: usize = 2;
 /// Factor by which the 99th percentile of the times of calls may rise.
 const LATENCY_FACTOR: f64 = 3.0;
 
-/// What happened to nodes.
+/// Replacements of nodes.
 #[derive(Debug, Default)]
 struct RollHistory {
     /// Moments at which a node was told to end, and at which its successor served.
@@ -104,7 +104,7 @@ pub(crate) async fn replace_nodes(mut options: ClusterOptions, size: RunSize) ->
     Ok(claims)
 }
 
-/// No call fails, and long calls go on while their node is told to end.
+/// Calls do not fail, and long ones go on while their node is told to end.
 fn failed_calls(
     summary: &RunSummary,
     begun: Instant,

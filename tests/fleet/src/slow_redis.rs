@@ -30,7 +30,7 @@ const NOISE_SHARE: u32 = 2;
 /// Ratio of the medians that a long run asserts.
 const RATIO_BAR: f64 = 1.5;
 
-/// What one phase shows.
+/// Measurements of one phase.
 #[derive(Debug, Default)]
 struct DelayPhase {
     modern: Vec<Duration>,

@@ -33,7 +33,7 @@ pub(super) struct OtelEnvironment {
     left_out: Vec<String>,
 }
 
-/// What is exported, and where.
+/// Signals that are exported, and their destination.
 #[derive(Debug)]
 pub(super) struct ExportPlan {
     pub(super) endpoint: Url,

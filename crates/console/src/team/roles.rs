@@ -72,7 +72,7 @@ pub struct TeamRoles {
 /// Reasons that a person has no role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoRole {
-    /// None of the groups has a role.
+    /// Groups of which none has a role.
     NoGroup,
     /// The claim is missing.
     NoClaim,

@@ -34,7 +34,7 @@ pub(crate) struct OpenedTeamSession {
     pub(crate) person: TeamPerson,
 }
 
-/// What a session has besides its times, as it is stored.
+/// Stored contents of a session, besides its times.
 #[derive(Clone, Serialize, Deserialize)]
 struct SessionBody {
     subject: String,

@@ -279,7 +279,7 @@ impl Person {
     }
 }
 
-/// Each sees and decides what is their own, at whatever node their browser is; the rest does not exist for them.
+/// People see and decide what is their own, at whatever node their browser is; the rest does not exist for them.
 #[tokio::test]
 async fn everybody_sees_and_decides_their_own_approvals_at_any_node() {
     let team = Team::new().await;
@@ -396,7 +396,7 @@ async fn a_person_without_a_role_is_told_why() {
     assert!(!super::super::api::escaped("<b a=\"1\">&").contains(['<', '"']));
 }
 
-/// Nothing is changed by a request that another page could make, or that is not of the session.
+/// Requests that another page could make, or that are not of the session, change nothing.
 #[tokio::test]
 async fn a_change_needs_the_origin_the_site_and_the_key_of_the_session() {
     let team = Team::new().await;
@@ -516,7 +516,7 @@ async fn each_role_reaches_the_endpoints_of_the_table_and_no_others() {
     }
 }
 
-/// Every route of the source is in the table, and every row of the table is a route.
+/// Routes of the source are in the table, and rows of the table are routes.
 #[test]
 fn the_table_has_every_route() {
     let source = include_str!("../api/mod.rs");

@@ -22,7 +22,7 @@ pub(super) const SQLITE: &[&str] = &["
     CREATE INDEX console_sign_ins_until ON console_sign_ins (until);
 "];
 
-/// The same in PostgreSQL. Never change a step; add one.
+/// Steps of the tables in PostgreSQL. Never change a step; add one.
 #[cfg(feature = "postgres")]
 pub(super) const POSTGRES: &[&str] = &["
     CREATE TABLE console_sessions (
