@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hospes_host::config::TelemetryConfig;
 use hospes_host::{Host, HostServers};
-use hospes_telemetry::{MetricData, MetricSource, Telemetry, Tracer};
+use hospes_telemetry::{MetricData, MetricSource, SpanTracer, TelemetryExport};
 
 pub(crate) use self::exported_log::ExportedLog;
 use self::http_transport::HttpTransport;
@@ -24,7 +24,7 @@ use crate::printed_secrets;
 /// Time to send what there is when the program ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-static TELEMETRY: OnceLock<Telemetry> = OnceLock::new();
+static TELEMETRY: OnceLock<TelemetryExport> = OnceLock::new();
 
 /// Starts the export, if it is wanted and does not run. Its mistakes are errors, but a collector that cannot be reached is none.
 pub(crate) fn start(config: Option<&TelemetryConfig>, output: CliOutput) -> CliResult {
@@ -42,7 +42,7 @@ pub(crate) fn start(config: Option<&TelemetryConfig>, output: CliOutput) -> CliR
     }
     let transport = HttpTransport::new(endpoint, &headers, ca)
         .map_err(|why| CliError::usage(format!("[telemetry]: {why}")))?;
-    let started = Telemetry::start(settings, &|| Ok(Box::new(transport.connect()?)));
+    let started = TelemetryExport::start(settings, &|| Ok(Box::new(transport.connect()?)));
     let started = started
         .map_err(|error| CliError::usage("cannot start the export of telemetry").with_cause(&error))?;
     // Only tests start it twice.
@@ -51,8 +51,8 @@ pub(crate) fn start(config: Option<&TelemetryConfig>, output: CliOutput) -> CliR
 }
 
 /// Returns the tracer, if spans are exported.
-pub(crate) fn tracer() -> Option<Tracer> {
-    TELEMETRY.get().and_then(Telemetry::tracer)
+pub(crate) fn tracer() -> Option<SpanTracer> {
+    TELEMETRY.get().and_then(TelemetryExport::tracer)
 }
 
 /// Adds the metrics of the node and of the export to those of a host, and exports all of them from now on.
@@ -85,7 +85,7 @@ fn random_id() -> String {
 struct ExportedHost {
     servers: HostServers,
     member: Option<FleetMember>,
-    telemetry: Telemetry,
+    telemetry: TelemetryExport,
 }
 
 impl MetricSource for ExportedHost {
@@ -99,7 +99,7 @@ impl MetricSource for ExportedHost {
 }
 
 /// Metrics of the export itself.
-struct ExportMetrics(Telemetry);
+struct ExportMetrics(TelemetryExport);
 
 impl MetricSource for ExportMetrics {
     fn metrics(&self) -> Vec<MetricData> {

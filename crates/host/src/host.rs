@@ -9,7 +9,7 @@ use hospes::BoxService;
 use hospes::transport::StateKeyRing;
 use hospes_store::tasks::TaskRecords;
 use hospes_store::{StateStore as Kept, StoreError};
-use hospes_telemetry::Tracer;
+use hospes_telemetry::SpanTracer;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -136,7 +136,7 @@ impl HostBuilder {
 
     /// Exports spans.
     #[must_use]
-    pub fn tracer(self, tracer: Tracer) -> Self {
+    pub fn tracer(self, tracer: SpanTracer) -> Self {
         self.metrics.set_tracer(tracer);
         self
     }

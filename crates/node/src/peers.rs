@@ -12,7 +12,9 @@ use futures::future::BoxFuture;
 use hospes::transport::http_server::Body;
 use hospes::transport::http_server::shared_sessions::ForwardResult;
 use hospes_fleet::node::{NodeId, NodeRecord};
-use hospes_telemetry::{AttributeKey, AttributeValue, Span, SpanKind, SpanParent, TraceContext, Tracer};
+use hospes_telemetry::{
+    AttributeKey, AttributeValue, RecordedSpan, SpanKind, SpanParent, SpanTracer, TraceContext,
+};
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
@@ -57,7 +59,7 @@ pub struct NodePeers {
     tls: Arc<NodeTls>,
     peers: Mutex<HashMap<NodeId, Arc<NodePeer>>>,
     metrics: NodeMetrics,
-    tracer: Option<Tracer>,
+    tracer: Option<SpanTracer>,
 }
 
 /// Connections to one node: short calls must not wait behind streams.
@@ -106,13 +108,13 @@ impl NodePeers {
 
     /// Exports a span of each forwarded request.
     #[must_use]
-    pub fn tracer(mut self, tracer: Option<Tracer>) -> Self {
+    pub fn tracer(mut self, tracer: Option<SpanTracer>) -> Self {
         self.tracer = tracer;
         self
     }
 
     /// Begins the span in which a message is forwarded, and puts its context into the request.
-    fn begin_span(&self, parts: &mut Parts, body: &[u8]) -> Option<Span> {
+    fn begin_span(&self, parts: &mut Parts, body: &[u8]) -> Option<RecordedSpan> {
         // A stream may be open for as long as its session.
         let tracer = self.tracer.as_ref().filter(|_| parts.method == Method::POST)?;
         let parent = sent_context(body);

@@ -8,10 +8,10 @@ use crate::attribute::{AttributeKey, AttributeValue, ValueKind};
 use crate::log_record::LogRecord;
 use crate::messages::{
     AnyValue, CUMULATIVE, GaugeMessage, HistogramDataPoint, HistogramMessage, InstrumentationScope, KeyValue,
-    LogRecordMessage, LogsRequest, MetricMessage, MetricsRequest, NumberDataPoint, Resource, ResourceLogs,
-    ResourceMetrics, ResourceSpans, ScopeLogs, ScopeMetrics, ScopeSpans, SpanEventMessage, SpanKindCode,
-    SpanLinkMessage, SpanMessage, SpanStatusMessage, SumMessage, TracesRequest, any_value, metric_message,
-    number_data_point,
+    LogRecordMessage, LogsRequest, MetricMessage, MetricsRequest, NumberDataPoint, ResourceLogs,
+    ResourceMessage, ResourceMetrics, ResourceSpans, ScopeLogs, ScopeMetrics, ScopeSpans, SpanEventMessage,
+    SpanKindCode, SpanLinkMessage, SpanMessage, SpanStatusMessage, SumMessage, TracesRequest, any_value,
+    metric_message, number_data_point,
 };
 use crate::metric_data::{MetricData, MetricLabels, MetricPoints};
 use crate::span::{SpanKind, SpanRecord};
@@ -63,8 +63,8 @@ fn scope() -> InstrumentationScope {
     InstrumentationScope { name: SCOPE.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
-fn resource_message(attributes: &ResourceAttributes) -> Resource {
-    Resource {
+fn resource_message(attributes: &ResourceAttributes) -> ResourceMessage {
+    ResourceMessage {
         attributes: attributes.iter().map(|(key, value)| text_attribute(key, value.clone())).collect(),
     }
 }
@@ -74,7 +74,7 @@ fn text_attribute(key: &str, value: String) -> KeyValue {
 }
 
 fn text(value: String) -> AnyValue {
-    AnyValue { value: Some(any_value::Value::Text(value)) }
+    AnyValue { value: Some(any_value::AnyValueKind::Text(value)) }
 }
 
 fn span_attributes(attributes: Vec<(AttributeKey, AttributeValue)>) -> Vec<KeyValue> {
@@ -82,7 +82,7 @@ fn span_attributes(attributes: Vec<(AttributeKey, AttributeValue)>) -> Vec<KeyVa
         ValueKind::Fixed(value) => text(value.to_owned()),
         ValueKind::Known(value) => text(value.as_ref().to_owned()),
         ValueKind::Bounded(value) => text(value.into()),
-        ValueKind::Number(value) => AnyValue { value: Some(any_value::Value::Number(value)) },
+        ValueKind::Number(value) => AnyValue { value: Some(any_value::AnyValueKind::Number(value)) },
     };
     let attributes = attributes.into_iter();
     attributes.map(|(key, of)| KeyValue { key: key.as_str().to_owned(), value: Some(value(of)) }).collect()
@@ -161,13 +161,13 @@ fn metric_message(metric: MetricData, times: (u64, u64)) -> MetricMessage {
         points.map(point).collect::<Vec<_>>()
     };
     let data = match metric.points {
-        MetricPoints::Counters(points) => metric_message::Data::Sum(SumMessage {
+        MetricPoints::Counters(points) => metric_message::MetricPointsMessage::Sum(SumMessage {
             data_points: numbers(points),
             aggregation_temporality: CUMULATIVE,
             is_monotonic: true,
         }),
         MetricPoints::Gauges(points) => {
-            metric_message::Data::Gauge(GaugeMessage { data_points: numbers(points) })
+            metric_message::MetricPointsMessage::Gauge(GaugeMessage { data_points: numbers(points) })
         }
         MetricPoints::Histograms(points) => {
             let points = points.into_iter().map(|(of, histogram)| HistogramDataPoint {
@@ -180,7 +180,10 @@ fn metric_message(metric: MetricData, times: (u64, u64)) -> MetricMessage {
                 attributes: labels(of),
             });
             let (data_points, aggregation_temporality) = (points.collect(), CUMULATIVE);
-            metric_message::Data::Histogram(HistogramMessage { data_points, aggregation_temporality })
+            metric_message::MetricPointsMessage::Histogram(HistogramMessage {
+                data_points,
+                aggregation_temporality,
+            })
         }
     };
     MetricMessage {
@@ -192,11 +195,11 @@ fn metric_message(metric: MetricData, times: (u64, u64)) -> MetricMessage {
 }
 
 /// Returns the value of a number. Those with a unit have fractions, and counts have none.
-fn number(value: f64, unit: &str) -> number_data_point::Value {
+fn number(value: f64, unit: &str) -> number_data_point::PointValue {
     if unit == SECONDS {
-        number_data_point::Value::Double(value)
+        number_data_point::PointValue::Double(value)
     } else {
-        number_data_point::Value::Integer(value as i64)
+        number_data_point::PointValue::Integer(value as i64)
     }
 }
 

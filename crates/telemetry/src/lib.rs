@@ -1,8 +1,8 @@
 //! Spans, metrics and log records, and their export by OTLP over HTTP with Protocol Buffers.
 //!
-//! - [`Telemetry`] owns a bounded queue and a thread of each [`Signal`]. A record that does not fit is dropped and
+//! - [`TelemetryExport`] owns a bounded queue and a thread of each [`TelemetrySignal`]. A record that does not fit is dropped and
 //!   counted, so that recording never waits.
-//! - [`Tracer`] begins [`Span`]s. The keys of their attributes are a closed list, [`AttributeKey`], and an
+//! - [`SpanTracer`] begins [`RecordedSpan`]s. The keys of their attributes are a closed list, [`AttributeKey`], and an
 //!   [`AttributeValue`] cannot be made from any text.
 //! - Metrics are asked of a [`MetricSource`], so that other outputs can have the same numbers.
 //! - The crate opens no connection: the program provides an [`OtlpTransport`].
@@ -33,9 +33,9 @@ mod worker;
 pub use attribute::{AttributeKey, AttributeValue};
 pub use log_record::{LogRecord, LogSeverity, LogSink};
 pub use metric_data::{HistogramData, MetricData, MetricLabels, MetricPoints, MetricSource};
-pub use sampler::Sampler;
-pub use span::{Span, SpanKind, SpanParent, Tracer};
-pub use telemetry::{Telemetry, TelemetrySettings, TransportFactory};
+pub use sampler::TraceSampler;
+pub use span::{RecordedSpan, SpanKind, SpanParent, SpanTracer};
+pub use telemetry::{TelemetryExport, TelemetrySettings, TransportFactory};
 pub use trace_context::TraceContext;
-pub use transport::{OtlpTransport, PostError, Signal};
+pub use transport::{OtlpTransport, PostError, TelemetrySignal};
 pub use worker::is_export_thread;

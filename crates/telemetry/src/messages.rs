@@ -14,15 +14,15 @@ pub(crate) struct KeyValue {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AnyValue {
-    #[prost(oneof = "any_value::Value", tags = "1, 3")]
-    pub(crate) value: Option<any_value::Value>,
+    #[prost(oneof = "any_value::AnyValueKind", tags = "1, 3")]
+    pub(crate) value: Option<any_value::AnyValueKind>,
 }
 
 pub(crate) mod any_value {
     use super::Oneof;
 
     #[derive(Clone, PartialEq, Oneof)]
-    pub(crate) enum Value {
+    pub(crate) enum AnyValueKind {
         #[prost(string, tag = "1")]
         Text(String),
         #[prost(int64, tag = "3")]
@@ -39,7 +39,7 @@ pub(crate) struct InstrumentationScope {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Resource {
+pub(crate) struct ResourceMessage {
     #[prost(message, repeated, tag = "1")]
     pub(crate) attributes: Vec<KeyValue>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct TracesRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
-    pub(crate) resource: Option<Resource>,
+    pub(crate) resource: Option<ResourceMessage>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scope_spans: Vec<ScopeSpans>,
 }
@@ -143,7 +143,7 @@ pub(crate) struct MetricsRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResourceMetrics {
     #[prost(message, optional, tag = "1")]
-    pub(crate) resource: Option<Resource>,
+    pub(crate) resource: Option<ResourceMessage>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scope_metrics: Vec<ScopeMetrics>,
 }
@@ -164,15 +164,15 @@ pub(crate) struct MetricMessage {
     pub(crate) description: String,
     #[prost(string, tag = "3")]
     pub(crate) unit: String,
-    #[prost(oneof = "metric_message::Data", tags = "5, 7, 9")]
-    pub(crate) data: Option<metric_message::Data>,
+    #[prost(oneof = "metric_message::MetricPointsMessage", tags = "5, 7, 9")]
+    pub(crate) data: Option<metric_message::MetricPointsMessage>,
 }
 
 pub(crate) mod metric_message {
     use super::{GaugeMessage, HistogramMessage, Oneof, SumMessage};
 
     #[derive(Clone, PartialEq, Oneof)]
-    pub(crate) enum Data {
+    pub(crate) enum MetricPointsMessage {
         #[prost(message, tag = "5")]
         Gauge(GaugeMessage),
         #[prost(message, tag = "7")]
@@ -207,8 +207,8 @@ pub(crate) struct NumberDataPoint {
     pub(crate) start_time_unix_nano: u64,
     #[prost(fixed64, tag = "3")]
     pub(crate) time_unix_nano: u64,
-    #[prost(oneof = "number_data_point::Value", tags = "4, 6")]
-    pub(crate) value: Option<number_data_point::Value>,
+    #[prost(oneof = "number_data_point::PointValue", tags = "4, 6")]
+    pub(crate) value: Option<number_data_point::PointValue>,
     #[prost(message, repeated, tag = "7")]
     pub(crate) attributes: Vec<KeyValue>,
 }
@@ -217,7 +217,7 @@ pub(crate) mod number_data_point {
     use super::Oneof;
 
     #[derive(Clone, Copy, PartialEq, Oneof)]
-    pub(crate) enum Value {
+    pub(crate) enum PointValue {
         #[prost(double, tag = "4")]
         Double(f64),
         #[prost(sfixed64, tag = "6")]
@@ -260,7 +260,7 @@ pub(crate) struct LogsRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResourceLogs {
     #[prost(message, optional, tag = "1")]
-    pub(crate) resource: Option<Resource>,
+    pub(crate) resource: Option<ResourceMessage>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scope_logs: Vec<ScopeLogs>,
 }

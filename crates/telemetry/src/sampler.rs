@@ -4,13 +4,13 @@ use crate::trace_context::TraceContext;
 
 /// Rule that decides at the first span of a trace whether it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampler {
+pub struct TraceSampler {
     /// Traces whose id is below this are recorded.
     limit: u64,
     follows_parent: bool,
 }
 
-impl Sampler {
+impl TraceSampler {
     /// Creates a rule that records this part of the traces, from 0 to 1.
     #[must_use]
     pub fn ratio(ratio: f64) -> Self {
@@ -43,20 +43,20 @@ mod tests {
 
     #[test]
     fn the_ratio_is_that_of_new_traces_and_callers_decide_about_theirs() {
-        let sampled = |sampler: Sampler, parent: Option<&TraceContext>| {
+        let sampled = |sampler: TraceSampler, parent: Option<&TraceContext>| {
             (0..20_000).filter(|_| sampler.samples(random_trace_id(), parent)).count()
         };
-        assert_eq!(sampled(Sampler::ratio(0.0), None), 0);
-        assert_eq!(sampled(Sampler::ratio(1.0), None), 20_000);
-        assert_eq!(sampled(Sampler::ratio(f64::NAN), None), 0);
-        let some = sampled(Sampler::ratio(0.05), None);
+        assert_eq!(sampled(TraceSampler::ratio(0.0), None), 0);
+        assert_eq!(sampled(TraceSampler::ratio(1.0), None), 20_000);
+        assert_eq!(sampled(TraceSampler::ratio(f64::NAN), None), 0);
+        let some = sampled(TraceSampler::ratio(0.05), None);
         assert!((800..1200).contains(&some), "{some} of 20,000");
         let parent = |flags: &str| {
             let text = format!("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-{flags}");
             TraceContext::parse(&text, None).unwrap()
         };
-        assert_eq!(sampled(Sampler::ratio(0.0), Some(&parent("01"))), 20_000);
-        assert_eq!(sampled(Sampler::ratio(1.0), Some(&parent("00"))), 0);
-        assert_eq!(sampled(Sampler::ratio(1.0).without_parent(), Some(&parent("00"))), 20_000);
+        assert_eq!(sampled(TraceSampler::ratio(0.0), Some(&parent("01"))), 20_000);
+        assert_eq!(sampled(TraceSampler::ratio(1.0), Some(&parent("00"))), 0);
+        assert_eq!(sampled(TraceSampler::ratio(1.0).without_parent(), Some(&parent("00"))), 20_000);
     }
 }

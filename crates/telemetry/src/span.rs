@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use crate::attribute::{AttributeKey, AttributeValue};
 use crate::queue::RecordQueue;
-use crate::sampler::Sampler;
+use crate::sampler::TraceSampler;
 use crate::trace_context::{TraceContext, random_trace_id};
 
 /// Maximum number of events of one span.
@@ -63,21 +63,21 @@ pub enum SpanParent<'a> {
 
 /// Begins spans. Cheap to clone.
 #[derive(Clone)]
-pub struct Tracer(Arc<TracerInner>);
+pub struct SpanTracer(Arc<TracerInner>);
 
 struct TracerInner {
-    sampler: Sampler,
+    sampler: TraceSampler,
     queue: Arc<RecordQueue<SpanRecord>>,
 }
 
-impl Tracer {
-    pub(crate) fn new(sampler: Sampler, queue: Arc<RecordQueue<SpanRecord>>) -> Self {
+impl SpanTracer {
+    pub(crate) fn new(sampler: TraceSampler, queue: Arc<RecordQueue<SpanRecord>>) -> Self {
         Self(Arc::new(TracerInner { sampler, queue }))
     }
 
     /// Begins a span. Returns its context, for its children, and the span itself if the trace is recorded.
     #[must_use]
-    pub fn begin(&self, kind: SpanKind, parent: SpanParent<'_>) -> (TraceContext, Option<Span>) {
+    pub fn begin(&self, kind: SpanKind, parent: SpanParent<'_>) -> (TraceContext, Option<RecordedSpan>) {
         let (above, is_remote) = match parent {
             SpanParent::None => (None, false),
             SpanParent::Local(above) => (Some(above), false),
@@ -105,12 +105,13 @@ impl Tracer {
             events: Vec::new(),
             links: Vec::new(),
         };
-        let span = Span { record: Some(Box::new(record)), tracer: self.clone(), clock: Instant::now() };
+        let span =
+            RecordedSpan { record: Some(Box::new(record)), tracer: self.clone(), clock: Instant::now() };
         (context, Some(span))
     }
 }
 
-impl fmt::Debug for Tracer {
+impl fmt::Debug for SpanTracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracer").field("sampler", &self.0.sampler).finish_non_exhaustive()
     }
@@ -118,15 +119,15 @@ impl fmt::Debug for Tracer {
 
 /// A span that runs. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Span {
+pub struct RecordedSpan {
     /// Always set, until the span is dropped.
     record: Option<Box<SpanRecord>>,
-    tracer: Tracer,
+    tracer: SpanTracer,
     /// Clock that is not set back.
     clock: Instant,
 }
 
-impl Span {
+impl RecordedSpan {
     /// Sets the name.
     pub fn set_name(&mut self, name: impl Into<Cow<'static, str>>) {
         self.change(|record| record.name = name.into());
@@ -189,7 +190,7 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for RecordedSpan {
     fn drop(&mut self) {
         self.finish(Instant::now());
     }

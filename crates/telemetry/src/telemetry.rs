@@ -1,8 +1,9 @@
 //! Export of all signals.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
@@ -11,9 +12,9 @@ use crate::encode::{ResourceAttributes, encode_logs, encode_metrics, encode_span
 use crate::log_record::{LogRecord, LogSink};
 use crate::metric_data::{MetricData, MetricPoints, MetricSource};
 use crate::queue::RecordQueue;
-use crate::sampler::Sampler;
-use crate::span::{SpanRecord, Tracer};
-use crate::transport::{OtlpTransport, Signal};
+use crate::sampler::TraceSampler;
+use crate::span::{SpanRecord, SpanTracer};
+use crate::transport::{OtlpTransport, TelemetrySignal};
 use crate::worker::{CollectorState, SignalSender, mark_thread};
 
 /// Interval at which spans and log records are sent.
@@ -26,9 +27,9 @@ const INSTANCE_ID: &str = "service.instance.id";
 #[non_exhaustive]
 pub struct TelemetrySettings {
     /// Signals that are exported.
-    pub signals: Vec<Signal>,
+    pub signals: Vec<TelemetrySignal>,
     /// Choice of traces.
-    pub sampler: Sampler,
+    pub sampler: TraceSampler,
     /// Attributes of the resource, such as `service.name`.
     pub resource: Vec<(String, String)>,
     /// Interval of metrics.
@@ -39,7 +40,7 @@ impl TelemetrySettings {
     /// Creates settings for all signals, a twentieth of all traces, and metrics each minute.
     #[must_use]
     pub fn new(resource: Vec<(String, String)>) -> Self {
-        let (signals, sampler) = (Signal::ALL.to_vec(), Sampler::ratio(0.05));
+        let (signals, sampler) = (TelemetrySignal::ALL.to_vec(), TraceSampler::ratio(0.05));
         Self { signals, sampler, resource, metric_interval: Duration::from_secs(60) }
     }
 }
@@ -49,22 +50,23 @@ pub type TransportFactory<'f> = &'f dyn Fn() -> std::io::Result<Box<dyn OtlpTran
 
 /// A running export. Cheap to clone.
 #[derive(Clone)]
-pub struct Telemetry(Arc<TelemetryInner>);
+pub struct TelemetryExport(Arc<TelemetryInner>);
 
 struct TelemetryInner {
-    signals: Vec<Signal>,
+    signals: Vec<TelemetrySignal>,
     spans: Arc<RecordQueue<SpanRecord>>,
     logs: Arc<RecordQueue<LogRecord>>,
     /// Has no records: its thread asks the source.
     metrics: Arc<RecordQueue<()>>,
-    tracer: Tracer,
+    tracer: SpanTracer,
     resource: Arc<RwLock<ResourceAttributes>>,
     source: Arc<OnceLock<Box<dyn MetricSource>>>,
     collector: Arc<CollectorState>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Disconnected once all threads have ended.
+    running: Mutex<Receiver<Infallible>>,
 }
 
-impl Telemetry {
+impl TelemetryExport {
     /// Starts a thread for each signal.
     ///
     /// # Errors
@@ -72,9 +74,10 @@ impl Telemetry {
     pub fn start(settings: TelemetrySettings, connect: TransportFactory<'_>) -> std::io::Result<Self> {
         let (spans, logs) = (Arc::<RecordQueue<_>>::default(), Arc::<RecordQueue<_>>::default());
         let metrics = Arc::<RecordQueue<()>>::default();
+        let (running, ended) = mpsc::channel();
         let TelemetrySettings { signals, sampler, resource, metric_interval } = settings;
         let inner = TelemetryInner {
-            tracer: Tracer::new(sampler, Arc::clone(&spans)),
+            tracer: SpanTracer::new(sampler, Arc::clone(&spans)),
             signals,
             spans,
             logs,
@@ -82,46 +85,47 @@ impl Telemetry {
             resource: Arc::new(RwLock::new(resource)),
             source: Arc::default(),
             collector: Arc::default(),
-            threads: Mutex::default(),
+            running: Mutex::new(ended),
         };
         let this = Self(Arc::new(inner));
         for signal in &this.0.signals {
-            let sender = SignalSender::new(*signal, connect()?, Arc::clone(&this.0.collector));
+            let collector = Arc::clone(&this.0.collector);
+            let sender = SignalSender::new(*signal, connect()?, collector, running.clone());
             let thread = std::thread::Builder::new().name(format!("otlp-{}", signal.as_str()));
             let resource = Arc::clone(&this.0.resource);
-            let thread = match signal {
-                Signal::Traces => {
+            // Detached: its sender says when it has ended.
+            let _thread = match signal {
+                TelemetrySignal::Traces => {
                     let queue = Arc::clone(&this.0.spans);
                     let encode = move |spans| encode_spans(&resource.read(), spans);
                     thread.spawn(move || sender.run(&queue, BATCH_INTERVAL, encode))
                 }
-                Signal::Logs => {
+                TelemetrySignal::Logs => {
                     let queue = Arc::clone(&this.0.logs);
                     let encode = move |records| encode_logs(&resource.read(), records);
                     thread.spawn(move || sender.run(&queue, BATCH_INTERVAL, encode))
                 }
-                Signal::Metrics => {
+                TelemetrySignal::Metrics => {
                     let (queue, source) = (Arc::clone(&this.0.metrics), Arc::clone(&this.0.source));
                     thread.spawn(move || {
                         export_metrics(sender, &queue, &source, (&resource, metric_interval));
                     })
                 }
-            };
-            this.0.threads.lock().push(thread?);
+            }?;
         }
         Ok(this)
     }
 
     /// Returns the tracer, if spans are exported.
     #[must_use]
-    pub fn tracer(&self) -> Option<Tracer> {
-        self.0.signals.contains(&Signal::Traces).then(|| self.0.tracer.clone())
+    pub fn tracer(&self) -> Option<SpanTracer> {
+        self.0.signals.contains(&TelemetrySignal::Traces).then(|| self.0.tracer.clone())
     }
 
     /// Returns where log records go, if they are exported.
     #[must_use]
     pub fn log_sink(&self) -> Option<LogSink> {
-        self.0.signals.contains(&Signal::Logs).then(|| LogSink(Arc::clone(&self.0.logs)))
+        self.0.signals.contains(&TelemetrySignal::Logs).then(|| LogSink(Arc::clone(&self.0.logs)))
     }
 
     /// Sets the source of metrics. Only the first call has an effect.
@@ -176,25 +180,17 @@ impl Telemetry {
 
     /// Sends what there is and ends. Blocks for at most `limit`.
     pub fn shut_down(&self, limit: Duration) {
-        let deadline = Instant::now() + limit;
-        self.0.collector.end_by(deadline);
+        // Requests end before the wait does, so that their threads can still report what was lost.
+        self.0.collector.end_by(Instant::now() + limit * 9 / 10);
         self.0.spans.end();
         self.0.logs.end();
         self.0.metrics.end();
-        let threads = std::mem::take(&mut *self.0.threads.lock());
-        for thread in threads {
-            // Their requests end at the same time. One that does not is left behind.
-            while !thread.is_finished() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            if thread.is_finished() {
-                let _ = thread.join();
-            }
-        }
+        // A thread whose request began before is left behind.
+        let _ = self.0.running.lock().recv_timeout(limit);
     }
 }
 
-impl fmt::Debug for Telemetry {
+impl fmt::Debug for TelemetryExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Telemetry").field("signals", &self.0.signals).finish_non_exhaustive()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Signal {
+pub enum TelemetrySignal {
     /// Spans.
     Traces,
     /// Metrics.
@@ -15,7 +15,7 @@ pub enum Signal {
     Logs,
 }
 
-impl Signal {
+impl TelemetrySignal {
     /// All signals.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
 
@@ -52,7 +52,8 @@ pub trait OtlpTransport: Send + 'static {
     ///
     /// # Errors
     /// If there is no response within the time, or one that is no success.
-    fn post(&mut self, signal: Signal, body: Vec<u8>, limit: Duration) -> Result<Vec<u8>, PostError>;
+    fn post(&mut self, signal: TelemetrySignal, body: Vec<u8>, limit: Duration)
+    -> Result<Vec<u8>, PostError>;
 }
 
 /// Error of a request to a collector.

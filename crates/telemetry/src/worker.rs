@@ -1,15 +1,17 @@
 //! Thread that sends the records of one signal.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
 
 use crate::messages::ExportResponse;
 use crate::queue::RecordQueue;
-use crate::transport::{OtlpTransport, PostError, Signal};
+use crate::transport::{OtlpTransport, PostError, TelemetrySignal};
 
 /// Time limit of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,7 +57,7 @@ impl CollectorState {
         left.map_or(REQUEST_TIMEOUT, |left| left.min(REQUEST_TIMEOUT))
     }
 
-    fn note(&self, signal: Signal, result: Result<(), &PostError>) {
+    fn note(&self, signal: TelemetrySignal, result: Result<(), &PostError>) {
         // Relaxed: the flag guards no other data.
         match result {
             Ok(()) if self.is_failing.swap(false, Ordering::Relaxed) => {
@@ -76,18 +78,21 @@ impl CollectorState {
 
 /// Sender of one signal.
 pub(crate) struct SignalSender {
-    signal: Signal,
+    signal: TelemetrySignal,
     transport: Box<dyn OtlpTransport>,
     collector: Arc<CollectorState>,
+    /// Dropped with the thread, which tells those who wait for its end.
+    _running: Sender<Infallible>,
 }
 
 impl SignalSender {
     pub(crate) fn new(
-        signal: Signal,
+        signal: TelemetrySignal,
         transport: Box<dyn OtlpTransport>,
         collector: Arc<CollectorState>,
+        running: Sender<Infallible>,
     ) -> Self {
-        Self { signal, transport, collector }
+        Self { signal, transport, collector, _running: running }
     }
 
     /// Sends a request once. Returns the number of records that the collector refused.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hospes_http_client::{EgressClient, EgressPolicy, read_body};
-use hospes_telemetry::{OtlpTransport, PostError, Signal};
+use hospes_telemetry::{OtlpTransport, PostError, TelemetrySignal};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
@@ -57,14 +57,14 @@ impl HttpTransport {
     }
 
     /// Returns the URL of a signal: its path after that of the base URL.
-    fn url(&self, signal: Signal) -> Url {
+    fn url(&self, signal: TelemetrySignal) -> Url {
         let mut url = self.endpoint.clone();
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}/{}", signal.path()));
         url
     }
 
-    async fn send(&self, signal: Signal, body: Vec<u8>) -> Result<Vec<u8>, PostError> {
+    async fn send(&self, signal: TelemetrySignal, body: Vec<u8>) -> Result<Vec<u8>, PostError> {
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         request.headers_mut().clone_from(&self.headers);
@@ -88,7 +88,12 @@ pub(super) struct SignalTransport {
 }
 
 impl OtlpTransport for SignalTransport {
-    fn post(&mut self, signal: Signal, body: Vec<u8>, limit: Duration) -> Result<Vec<u8>, PostError> {
+    fn post(
+        &mut self,
+        signal: TelemetrySignal,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, PostError> {
         let sent = async { tokio::time::timeout(limit, self.transport.send(signal, body)).await };
         let late = || PostError::connection(format!("no response within {limit:?}"));
         self.runtime.block_on(sent).unwrap_or_else(|_| Err(late()))
@@ -105,8 +110,11 @@ mod tests {
             let transport = HttpTransport::new(Url::parse(base).unwrap(), &[], None).unwrap();
             transport.url(signal).to_string()
         };
-        assert_eq!(url("http://127.0.0.1:4318", Signal::Traces), "http://127.0.0.1:4318/v1/traces");
-        assert_eq!(url("https://a.example/otlp/", Signal::Logs), "https://a.example/otlp/v1/logs");
-        assert_eq!(url("https://a.example/otlp", Signal::Metrics), "https://a.example/otlp/v1/metrics");
+        assert_eq!(url("http://127.0.0.1:4318", TelemetrySignal::Traces), "http://127.0.0.1:4318/v1/traces");
+        assert_eq!(url("https://a.example/otlp/", TelemetrySignal::Logs), "https://a.example/otlp/v1/logs");
+        assert_eq!(
+            url("https://a.example/otlp", TelemetrySignal::Metrics),
+            "https://a.example/otlp/v1/metrics"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hospes_host::config::TelemetryConfig;
-use hospes_telemetry::{Sampler, Signal, TelemetrySettings};
+use hospes_telemetry::{TelemetrySettings, TelemetrySignal, TraceSampler};
 use url::Url;
 
 /// Collector on this machine, where OTLP over HTTP has its own port.
@@ -95,14 +95,15 @@ impl OtelEnvironment {
         };
         let mut settings = TelemetrySettings::new(self.resource(config, instance));
         settings.sampler = match config.sample_ratio {
-            Some(ratio) => Sampler::ratio(ratio),
+            Some(ratio) => TraceSampler::ratio(ratio),
             None => self.sampler(&mut warnings),
         };
         settings.signals = match &config.signals {
             Some(signals) => signals.clone(),
             None => {
-                let is_kept = |signal: &Signal| !self.left_out.iter().any(|out| out == signal.as_str());
-                Signal::ALL.into_iter().filter(is_kept).collect()
+                let is_kept =
+                    |signal: &TelemetrySignal| !self.left_out.iter().any(|out| out == signal.as_str());
+                TelemetrySignal::ALL.into_iter().filter(is_kept).collect()
             }
         };
         if let Some(interval) = config.metric_interval.or_else(|| self.metric_interval(&mut warnings)) {
@@ -148,25 +149,25 @@ impl OtelEnvironment {
         resource
     }
 
-    fn sampler(&self, warnings: &mut Vec<String>) -> Sampler {
+    fn sampler(&self, warnings: &mut Vec<String>) -> TraceSampler {
         let ratio = || {
             let ratio = self.sampler_argument.as_deref().and_then(|text| text.trim().parse::<f64>().ok());
             // As the specification has it: without an argument, all.
             ratio.filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or(1.0)
         };
         match self.sampler.as_deref() {
-            None => Sampler::ratio(DEFAULT_RATIO),
-            Some("always_on") => Sampler::ratio(1.0).without_parent(),
-            Some("always_off") => Sampler::ratio(0.0).without_parent(),
-            Some("traceidratio") => Sampler::ratio(ratio()).without_parent(),
-            Some("parentbased_always_on") => Sampler::ratio(1.0),
-            Some("parentbased_always_off") => Sampler::ratio(0.0),
-            Some("parentbased_traceidratio") => Sampler::ratio(ratio()),
+            None => TraceSampler::ratio(DEFAULT_RATIO),
+            Some("always_on") => TraceSampler::ratio(1.0).without_parent(),
+            Some("always_off") => TraceSampler::ratio(0.0).without_parent(),
+            Some("traceidratio") => TraceSampler::ratio(ratio()).without_parent(),
+            Some("parentbased_always_on") => TraceSampler::ratio(1.0),
+            Some("parentbased_always_off") => TraceSampler::ratio(0.0),
+            Some("parentbased_traceidratio") => TraceSampler::ratio(ratio()),
             Some(_) => {
                 warnings.push(format!(
                     "OTEL_TRACES_SAMPLER is ignored: it is no known sampler; {DEFAULT_RATIO} of the traces are recorded"
                 ));
-                Sampler::ratio(DEFAULT_RATIO)
+                TraceSampler::ratio(DEFAULT_RATIO)
             }
         }
     }
@@ -217,8 +218,8 @@ mod tests {
         assert!(environment(&disabled).plan(Some(&TelemetryConfig::default()), String::new()).is_none());
         let plan = environment(&[]).plan(Some(&TelemetryConfig::default()), "me".into()).unwrap();
         assert_eq!(plan.endpoint.as_str(), "http://127.0.0.1:4318/");
-        assert_eq!(plan.settings.sampler, Sampler::ratio(0.05));
-        assert_eq!(plan.settings.signals, Signal::ALL);
+        assert_eq!(plan.settings.sampler, TraceSampler::ratio(0.05));
+        assert_eq!(plan.settings.signals, TelemetrySignal::ALL);
         assert_eq!(resource(&plan, "service.name"), Some("hospes"));
         assert_eq!(resource(&plan, "service.instance.id"), Some("me"));
         assert_eq!(resource(&plan, "service.version"), Some(env!("CARGO_PKG_VERSION")));
@@ -240,8 +241,8 @@ mod tests {
         assert_eq!(plan.endpoint.as_str(), "https://c.example/base");
         let expected = [("api-key", "a b"), ("x", "y=z")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(plan.headers, expected);
-        assert_eq!(plan.settings.sampler, Sampler::ratio(0.5).without_parent());
-        assert_eq!(plan.settings.signals, [Signal::Traces, Signal::Metrics]);
+        assert_eq!(plan.settings.sampler, TraceSampler::ratio(0.5).without_parent());
+        assert_eq!(plan.settings.signals, [TelemetrySignal::Traces, TelemetrySignal::Metrics]);
         assert_eq!(plan.settings.metric_interval, Duration::from_millis(2500));
         assert_eq!(resource(&plan, "service.name"), Some("of-environment"));
         assert_eq!(resource(&plan, "deployment.environment.name"), Some("test"));
@@ -250,12 +251,12 @@ mod tests {
         config.sample_ratio = Some(0.25);
         config.service_name = Some("of-file".into());
         config.headers = Some(Vec::new());
-        config.signals = Some(vec![Signal::Logs]);
+        config.signals = Some(vec![TelemetrySignal::Logs]);
         let plan = environment(&variables).plan(Some(&config), String::new()).unwrap();
         assert_eq!(plan.endpoint.as_str(), "https://c.example/base");
         assert!(plan.headers.is_empty());
-        assert_eq!(plan.settings.sampler, Sampler::ratio(0.25));
-        assert_eq!(plan.settings.signals, [Signal::Logs]);
+        assert_eq!(plan.settings.sampler, TraceSampler::ratio(0.25));
+        assert_eq!(plan.settings.signals, [TelemetrySignal::Logs]);
         assert_eq!(resource(&plan, "service.name"), Some("of-file"));
     }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -150,6 +150,20 @@ fn hex(id: &Value) -> String {
 }
 
 /// A host that exports to a collector.
+/// Returns an address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Returns the answer to a scrape.
+fn scrape(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 struct ExportingHost {
     house: House,
     host: Running,
@@ -331,7 +345,7 @@ fn spans_have_the_names_parents_and_attributes_of_the_conventions() {
 #[test]
 fn metrics_are_those_of_a_scrape() {
     let Some(collector) = Collector::start(200, "0") else { return };
-    let scraped = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let scraped = free_address();
     let host = ExportingHost::start(&collector.endpoint(), "", &format!("[metrics]\nlisten = \"{scraped}\""));
     let session = host.open_session();
     for _ in 0..3 {
@@ -366,10 +380,7 @@ fn metrics_are_those_of_a_scrape() {
     assert_eq!(sent["sum"]["isMonotonic"], true);
 
     // The names that a collector makes of them for Prometheus are those of a scrape.
-    let mut stream = TcpStream::connect(scraped).unwrap();
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {scraped}\r\n\r\n").as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
+    let text = scrape(scraped);
     let printed: std::collections::BTreeSet<String> = text
         .lines()
         .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split_once(' ')?.0.to_owned()))
@@ -454,7 +465,9 @@ fn a_dead_a_slow_and_a_refusing_collector_cost_one_warning_and_no_call() {
     for (endpoint, warns) in
         std::iter::once(format!("http://127.0.0.1:{free}")).chain(collectors).zip([true, false, true])
     {
-        let mut host = ExportingHost::start(&endpoint, "sample_ratio = 1.0", "");
+        let scraped = free_address();
+        let metrics = format!("[metrics]\nlisten = \"{scraped}\"");
+        let mut host = ExportingHost::start(&endpoint, "sample_ratio = 1.0", &metrics);
         let session = host.open_session();
         let begun = Instant::now();
         for _ in 0..50 {
@@ -463,11 +476,15 @@ fn a_dead_a_slow_and_a_refusing_collector_cost_one_warning_and_no_call() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{endpoint}: {:?}", begun.elapsed());
         if warns {
             host.host.said(|line| line.contains("cannot export telemetry"));
-            // Some more exports of metrics fail meanwhile.
-            for _ in 0..10 {
-                host.call(&session, "greet", "", &json!({}));
-                std::thread::sleep(Duration::from_millis(100));
-            }
+            let failed = || {
+                let text = scrape(scraped);
+                let sample = text.lines().find_map(|line| {
+                    line.strip_prefix("hospes_telemetry_dropped_total{signal=\"metrics\"} ")
+                });
+                sample.map_or(0.0, |count| count.parse::<f64>().unwrap())
+            };
+            let before = failed();
+            eventually("more exports of metrics fail", || failed() >= before + 3.0);
         }
         let begun = Instant::now();
         host.host.signal("-TERM");
@@ -475,7 +492,8 @@ fn a_dead_a_slow_and_a_refusing_collector_cost_one_warning_and_no_call() {
         assert!(begun.elapsed() < Duration::from_secs(15), "{endpoint}: {:?}", begun.elapsed());
         let more =
             host.host.stderr.try_iter().filter(|line| line.contains("cannot export telemetry")).count();
-        assert_eq!(more, 0, "{endpoint}: there is one warning");
+        // What a slow collector has not taken by the end is reported then, if a request of the end ran into its limit.
+        assert!(usize::from(warns) + more <= 1, "{endpoint}: there is one warning, and {more} more");
     }
 }
 

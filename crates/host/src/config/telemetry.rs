@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hospes_telemetry::Signal;
+use hospes_telemetry::TelemetrySignal;
 use url::Url;
 
 use super::document::{ConfigEntry, ConfigValue};
@@ -24,7 +24,7 @@ pub struct TelemetryConfig {
     /// Headers of all requests to the collector.
     pub headers: Option<Vec<(String, Secret)>>,
     /// Signals that are exported.
-    pub signals: Option<Vec<Signal>>,
+    pub signals: Option<Vec<TelemetrySignal>>,
     /// Part of the traces that are recorded, from 0 to 1.
     pub sample_ratio: Option<f64>,
     /// Name of the service.
@@ -137,12 +137,12 @@ fn members<'n>(
     }
 }
 
-fn signals(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> Option<Vec<Signal>> {
+fn signals(table: &mut SettingsTable<'_>, report: &mut ConfigReport) -> Option<Vec<TelemetrySignal>> {
     let entry = table.take("signals", report)?;
     let mut signals = Vec::new();
     for (name, at) in table.texts(entry, report)? {
-        let Some(signal) = Signal::read(name) else {
-            let hint = hint(name, Signal::ALL.map(Signal::as_str));
+        let Some(signal) = TelemetrySignal::read(name) else {
+            let hint = hint(name, TelemetrySignal::ALL.map(TelemetrySignal::as_str));
             let expected = "\"traces\", \"metrics\" and \"logs\"";
             return table.invalid(at, &table.field(entry), expected, hint, report);
         };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hospes_telemetry::{Span, SpanKind, SpanParent, TraceContext, Tracer};
+use hospes_telemetry::{RecordedSpan, SpanKind, SpanParent, SpanTracer, TraceContext};
 
 use super::histogram::nanos;
 
@@ -20,12 +20,12 @@ pub(super) struct CallClock {
     /// Number of waits in progress. Waits within a wait are part of it.
     depth: AtomicU32,
     /// Span of the call, if spans are exported.
-    trace: Option<(Tracer, TraceContext)>,
+    trace: Option<(SpanTracer, TraceContext)>,
 }
 
 impl CallClock {
     /// Creates the clock of a call with a span.
-    pub(super) fn in_trace(trace: Option<(Tracer, TraceContext)>) -> Self {
+    pub(super) fn in_trace(trace: Option<(SpanTracer, TraceContext)>) -> Self {
         Self { trace, ..Self::default() }
     }
 
@@ -64,7 +64,7 @@ pub fn current_trace() -> Option<TraceContext> {
 }
 
 /// Begins a span of a step of the call that the current future belongs to. `None` if its trace is not recorded.
-pub(crate) fn begin_step(name: &'static str) -> Option<Span> {
+pub(crate) fn begin_step(name: &'static str) -> Option<RecordedSpan> {
     let begin = |clock: &CallClock| {
         let (tracer, context) = clock.trace.as_ref()?;
         let mut span = tracer.begin(SpanKind::Internal, SpanParent::Local(context)).1?;

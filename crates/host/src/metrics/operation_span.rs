@@ -6,7 +6,9 @@ use std::time::Instant;
 use hospes::{Call, Context, Params};
 use hospes_model::RawJson;
 use hospes_model::meta_key::{BAGGAGE, TRACEPARENT, TRACESTATE};
-use hospes_telemetry::{AttributeKey, AttributeValue, Span, SpanKind, SpanParent, TraceContext, Tracer};
+use hospes_telemetry::{
+    AttributeKey, AttributeValue, RecordedSpan, SpanKind, SpanParent, SpanTracer, TraceContext,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::call_clock::current_trace;
@@ -37,14 +39,14 @@ const SESSION_HEADER: &str = "mcp-session-id";
 /// Span of an operation, and its context if the trace is not recorded.
 #[derive(Debug)]
 pub(super) struct OperationSpan {
-    tracer: Tracer,
+    tracer: SpanTracer,
     context: TraceContext,
-    span: Option<Span>,
+    span: Option<RecordedSpan>,
 }
 
 impl OperationSpan {
     /// Begins the span of a call.
-    pub(super) fn begin(tracer: &Tracer, call: &Call, side: OperationSide) -> Self {
+    pub(super) fn begin(tracer: &SpanTracer, call: &Call, side: OperationSide) -> Self {
         let (context, span) = match side {
             OperationSide::Server => begin_server(tracer, call),
             // The call of the application, or one that no application has made.
@@ -57,7 +59,7 @@ impl OperationSpan {
     }
 
     /// Returns what belongs to the call from now on.
-    pub(super) fn current(&self) -> (Tracer, TraceContext) {
+    pub(super) fn current(&self) -> (SpanTracer, TraceContext) {
         (self.tracer.clone(), self.context.clone())
     }
 
@@ -128,7 +130,7 @@ fn span_name(names: &NameTable, labels: &[LabelValue; OPERATION_LABELS.len()]) -
 }
 
 /// Begins the span of a call of an application. Its parent is in the params; that of the HTTP request is linked.
-fn begin_server(tracer: &Tracer, call: &Call) -> (TraceContext, Option<Span>) {
+fn begin_server(tracer: &SpanTracer, call: &Call) -> (TraceContext, Option<RecordedSpan>) {
     // Of the node that has forwarded the request: its span is a child of the application's.
     let forwarded = call.context.extension::<TraceContext>().cloned();
     let parent = forwarded.or_else(|| meta_context(call));
@@ -150,7 +152,7 @@ fn meta_context(call: &Call) -> Option<TraceContext> {
 }
 
 /// Adds what the HTTP request tells.
-fn describe_http(span: &mut Span, context: &Context) {
+fn describe_http(span: &mut RecordedSpan, context: &Context) {
     let Some(parts) = context.http() else { return };
     span.set(AttributeKey::NetworkProtocolName, AttributeValue::fixed("http"));
     let version = match parts.version {

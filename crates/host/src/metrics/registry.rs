@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hospes_telemetry::{MetricData, MetricPoints, MetricSource, Tracer};
+use hospes_telemetry::{MetricData, MetricPoints, MetricSource, SpanTracer};
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -80,7 +80,7 @@ pub(crate) struct HostMetrics {
     /// Metrics of other parts of the program.
     sources: SourceCollector,
     /// Set if spans are exported.
-    tracer: OnceLock<Tracer>,
+    tracer: OnceLock<SpanTracer>,
 }
 
 /// All metrics, for each of the two outputs.
@@ -240,12 +240,12 @@ impl HostMetrics {
     }
 
     /// Returns the tracer, if spans are exported.
-    pub(super) fn tracer(&self) -> Option<&Tracer> {
+    pub(super) fn tracer(&self) -> Option<&SpanTracer> {
         self.tracer.get()
     }
 
     /// Exports spans from now on. Only the first call has an effect.
-    pub(crate) fn set_tracer(&self, tracer: Tracer) {
+    pub(crate) fn set_tracer(&self, tracer: SpanTracer) {
         let _ = self.tracer.set(tracer);
     }
 

@@ -11,7 +11,8 @@ use hospes_fleet::settings::RelaySettings;
 use hospes_fleet::{MemoryRelay, MemoryStore, Relay as _};
 use hospes_node::{FleetSecrets, MeasuredRelay, NodeMetrics, NodePeers, NodeTransport as _};
 use hospes_telemetry::{
-    MetricPoints, MetricSource as _, OtlpTransport, PostError, Sampler, Signal, Telemetry, TelemetrySettings,
+    MetricPoints, MetricSource as _, OtlpTransport, PostError, TelemetryExport, TelemetrySettings,
+    TelemetrySignal, TraceSampler,
 };
 use parking_lot::Mutex;
 
@@ -22,7 +23,7 @@ use crate::cluster::{Cluster, call, request};
 struct KeptBodies(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl OtlpTransport for KeptBodies {
-    fn post(&mut self, _: Signal, body: Vec<u8>, _: Duration) -> Result<Vec<u8>, PostError> {
+    fn post(&mut self, _: TelemetrySignal, body: Vec<u8>, _: Duration) -> Result<Vec<u8>, PostError> {
         self.0.lock().push(body);
         Ok(Vec::new())
     }
@@ -45,8 +46,8 @@ async fn a_forwarded_request_is_a_span_below_that_of_the_application() {
     let [one, two] = &cluster.nodes[..] else { panic!("two nodes") };
     let (kept, metrics) = (KeptBodies::default(), NodeMetrics::default());
     let mut settings = TelemetrySettings::new(Vec::new());
-    (settings.signals, settings.sampler) = (vec![Signal::Traces], Sampler::ratio(0.0));
-    let telemetry = Telemetry::start(settings, &|| Ok(Box::new(kept.clone()))).unwrap();
+    (settings.signals, settings.sampler) = (vec![TelemetrySignal::Traces], TraceSampler::ratio(0.0));
+    let telemetry = TelemetryExport::start(settings, &|| Ok(Box::new(kept.clone()))).unwrap();
     let peers = NodePeers::new(one.membership.clone(), FleetSecrets::new([[1; 32]]).unwrap());
     let peers = peers.metrics(metrics.clone()).tracer(telemetry.tracer());
     let forward = async |id: NodeId, flags: &str| {
