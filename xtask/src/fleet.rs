@@ -97,9 +97,8 @@ struct FleetClaim {
 /// Runs the chore.
 pub(crate) fn run(options: &FleetOptions) -> Result<()> {
     if !options.build.no_build {
-        for package in ["hospes-cli", "hospes-bridge", PROGRAM] {
-            cargo::build(package)?;
-        }
+        // In one build, as the tests do: each package alone has other features, and would be compiled anew.
+        cargo::run(&["build", "--quiet", "--workspace", "--bins"]).into_result()?;
     }
     provide_engines()?;
     examine(&options.only, options.long).into_result()
