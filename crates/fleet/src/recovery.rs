@@ -34,13 +34,16 @@ impl RecoveryWindow {
         self
     }
 
-    /// Compares the engine's identity with the one known so far. A new one, or the first, opens the window.
-    pub(crate) fn observe(&self, identity: &str) {
+    /// Compares the engine's identity with the one known so far. A new one opens the window. The first opens what is left
+    /// of it: an engine that has certainly been the only one for `alone_for` may have lost nothing within that time.
+    pub(crate) fn observe(&self, identity: &str, alone_for: Duration) {
         let mut state = self.state.lock();
-        if state.identity.as_deref() != Some(identity) {
-            state.identity = Some(identity.into());
-            state.until = Some(Instant::now() + self.duration);
+        if state.identity.as_deref() == Some(identity) {
+            return;
         }
+        let is_first = state.identity.replace(identity.into()).is_none();
+        let past = if is_first { alone_for } else { Duration::ZERO };
+        state.until = Some(Instant::now() + self.duration.saturating_sub(past));
     }
 
     /// Remaining time of the window.

@@ -62,6 +62,10 @@ impl Relay for MeasuredRelay {
         self.measure(RelayOperation::Leave, self.inner.leave(lease))
     }
 
+    fn end_silent_lease<'a>(&'a self, node: &'a NodeId, silent_for: Duration) -> RelayFuture<'a, bool> {
+        self.measure(RelayOperation::EndSilentLease, self.inner.end_silent_lease(node, silent_for))
+    }
+
     fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
         self.measure(RelayOperation::Nodes, self.inner.nodes())
     }

@@ -18,6 +18,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// Default interval of renewals.
 pub const DEFAULT_RENEWAL_INTERVAL: Duration = Duration::from_millis(300);
+/// Number of renewals that a node has missed before another one may end its lease.
+const MISSED_RENEWALS: u32 = 2;
 /// Maximum number of renewals that have not been answered.
 const MAX_PENDING_RENEWALS: usize = 8;
 /// Maximum number of former ids that the record of a node has.
@@ -29,6 +31,8 @@ pub struct Membership(Arc<MembershipInner>);
 
 struct MembershipInner {
     relay: Arc<dyn Relay>,
+    /// Interval of renewals, here and at the other nodes.
+    interval: Duration,
     state: Mutex<MembershipState>,
     changed: watch::Sender<u64>,
     stop: watch::Sender<bool>,
@@ -50,6 +54,7 @@ impl Membership {
         let (stop, stopped) = watch::channel(false);
         let inner = Arc::new(MembershipInner {
             relay,
+            interval,
             state: Mutex::new(MembershipState { record, lease: None, left: false }),
             changed: watch::Sender::new(0),
             stop,
@@ -134,6 +139,21 @@ impl Membership {
         };
         nodes.retain(|node| !lives(node));
         Ok(nodes)
+    }
+
+    /// Ends the lease of a node whose address refuses connections, unless it was renewed lately. Returns true if that node
+    /// has no lease now.
+    ///
+    /// A process that was killed leaves both signs; waiting for the end of its lease would only keep clients waiting.
+    pub(crate) async fn end_silent_lease(&self, node: NodeId) -> bool {
+        let silent_for = self.0.interval * MISSED_RENEWALS + self.0.interval / 4;
+        match self.0.relay.end_silent_lease(&node, silent_for).await {
+            Ok(is_ended) => is_ended,
+            Err(error) => {
+                tracing::debug!(%node, %error, "the lease of a node that has ended was not ended");
+                false
+            }
+        }
     }
 
     /// Tells the other nodes that this one takes no new sessions.

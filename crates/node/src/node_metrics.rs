@@ -23,6 +23,7 @@ pub(crate) enum RelayOperation {
     Renew,
     Announce,
     Leave,
+    EndSilentLease,
     Nodes,
     SessionsOf,
     Reserve,
@@ -41,11 +42,12 @@ pub(crate) enum RelayOperation {
 }
 
 /// Names of the operations, in their order.
-const OPERATIONS: [&str; 19] = [
+const OPERATIONS: [&str; 20] = [
     "join",
     "renew",
     "announce",
     "leave",
+    "end_silent_lease",
     "nodes",
     "sessions_of",
     "reserve",

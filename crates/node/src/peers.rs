@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,35 @@ struct OpenConnection {
     keys: Arc<ContextKeys>,
 }
 
+/// Reason why a connection was not opened.
+#[derive(Debug)]
+enum ConnectError {
+    /// Nothing listens at the address.
+    Refused,
+    Other(String),
+}
+
+impl From<String> for ConnectError {
+    fn from(error: String) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<&str> for ConnectError {
+    fn from(error: &str) -> Self {
+        Self::Other(error.to_owned())
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("connection refused"),
+            Self::Other(error) => f.write_str(error),
+        }
+    }
+}
+
 impl fmt::Debug for OpenConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenConnection").field("from", &self.from).finish_non_exhaustive()
@@ -136,11 +166,14 @@ impl NodePeers {
         Arc::clone(peers.entry(node).or_default())
     }
 
-    async fn connect(&self, node: &NodeRecord, from: NodeId) -> Result<OpenConnection, String> {
+    async fn connect(&self, node: &NodeRecord, from: NodeId) -> Result<OpenConnection, ConnectError> {
         let name = server_name(node.id).ok_or("its id is no name")?;
         let tls = self.tls.client(from).map_err(|error| error.to_string())?;
         let opened = async {
-            let stream = TcpStream::connect(&node.address).await.map_err(|error| error.to_string())?;
+            let stream = TcpStream::connect(&node.address).await.map_err(|error| match error.kind() {
+                ErrorKind::ConnectionRefused => ConnectError::Refused,
+                _ => ConnectError::Other(error.to_string()),
+            })?;
             let _ = stream.set_nodelay(true);
             let stream = TlsConnector::from(tls).connect(name, stream).await;
             let stream = stream.map_err(|error| error.to_string())?;
@@ -167,13 +200,14 @@ impl NodePeers {
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, opened).await {
             Ok(opened) => opened,
-            Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
+            Err(_) => Err(ConnectError::Other(format!("no connection within {CONNECT_TIMEOUT:?}"))),
         }
     }
 
     /// Returns an open connection; `None` if the node cannot be reached now.
     async fn connection(&self, node: &NodeRecord, slot: &PeerConnection) -> Option<OpenConnection> {
-        let from = self.membership.node()?;
+        // Also without a lease: requests that need no session are forwarded while the engine is away.
+        let from = self.membership.id();
         let mut open = slot.open.lock().await;
         if let Some(open) = open.as_ref().filter(|open| open.from == from && !open.sender.is_closed()) {
             return Some(open.clone());
@@ -189,8 +223,12 @@ impl NodePeers {
                 Some(opened)
             }
             Err(error) => {
-                tracing::debug!(node = %node.id, address = %node.address, error, "a node cannot be reached");
+                tracing::debug!(node = %node.id, address = %node.address, %error, "a node cannot be reached");
                 *slot.failed.lock() = Some(Instant::now());
+                drop(open);
+                if matches!(error, ConnectError::Refused) && self.membership.end_silent_lease(node.id).await {
+                    tracing::info!(node = %node.id, "a node has ended: its address refuses connections");
+                }
                 None
             }
         }

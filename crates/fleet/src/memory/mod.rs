@@ -41,7 +41,7 @@ impl MemoryRelay {
     pub fn new(store: Arc<MemoryStore>) -> Self {
         // No lease can be older than the store, so its first identity needs no recovery window.
         let window = RecoveryWindow::new(Duration::ZERO);
-        window.observe(&store.identity());
+        window.observe(&store.identity(), Duration::ZERO);
         let window = window.with_duration(store.settings().recovery_window);
         Self { lease: store.settings().lease, store, window, own_nodes: OwnNodes::default() }
     }
@@ -55,7 +55,7 @@ impl MemoryRelay {
 
     /// Fails while the store may have lost what is missing.
     fn check_recovered(&self) -> Result<(), RelayError> {
-        self.window.observe(&self.store.identity());
+        self.window.observe(&self.store.identity(), Duration::ZERO);
         self.window.check()
     }
 
@@ -108,6 +108,10 @@ impl Relay for MemoryRelay {
             self.store.leave(lease.node);
             Ok(())
         })
+    }
+
+    fn end_silent_lease<'a>(&'a self, node: &'a NodeId, silent_for: Duration) -> RelayFuture<'a, bool> {
+        operation(move || Ok(self.store.end_silent_lease(*node, self.lease, silent_for)))
     }
 
     fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
@@ -237,7 +241,7 @@ impl Relay for MemoryRelay {
 
     fn health(&self) -> RelayFuture<'_, RelayHealth> {
         operation(move || {
-            self.window.observe(&self.store.identity());
+            self.window.observe(&self.store.identity(), Duration::ZERO);
             Ok(RelayHealth { recovering: self.window.remaining(), ..RelayHealth::default() })
         })
     }

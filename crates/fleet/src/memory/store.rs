@@ -126,6 +126,15 @@ impl MemoryStore {
         }
     }
 
+    pub(super) fn end_silent_lease(&self, node: NodeId, lease: Duration, silent_for: Duration) -> bool {
+        let (now, mut nodes) = (Instant::now(), self.nodes.lock());
+        let Some(found) = nodes.get_mut(&node) else { return true };
+        if found.lease_end <= now + lease.saturating_sub(silent_for) {
+            found.lease_end = found.lease_end.min(now);
+        }
+        found.lease_end <= now
+    }
+
     pub(super) fn nodes(&self) -> Vec<NodeStatus> {
         let now = Instant::now();
         let mut all: Vec<_> = {

@@ -74,6 +74,14 @@ impl RedisRelay {
         self.lease_link.command(cmd("DEL").arg(self.keyspace.lease(node))).await.map(drop)
     }
 
+    pub(super) async fn end_lease_of(&self, node: NodeId, silent_for: Duration) -> Result<bool, RelayError> {
+        let left = self.settings.relay.lease.saturating_sub(silent_for);
+        let (lease, left) = (self.keyspace.lease(node), ScriptArguments::default().text(millis(left)));
+        let script = &scripts::END_SILENT_LEASE;
+        let reply = self.lease_link.script(script, &[&lease], &left.as_slices()).await?;
+        Ok(reply.word()? == "ok")
+    }
+
     pub(super) async fn known_nodes(&self) -> Result<Vec<NodeStatus>, RelayError> {
         let arguments = ScriptArguments::default().text(self.keyspace.leases()).text(self.keyspace.indexes());
         let connection = self.lease_link.connection().await?;

@@ -148,8 +148,8 @@ impl EngineLink {
             // Without the permission to ask, a connection is the identity.
             Ok(identity) if identity.replication_id.is_empty() => Ok(()),
             Ok(identity) => {
-                window.observe(&identity.to_text());
-                if identity != *connection.identity {
+                window.observe(&identity.to_text(), identity.alone_for);
+                if identity.to_text() != connection.identity.to_text() {
                     self.report(connection.number, EngineFault::ReadOnly);
                 }
                 Ok(())
@@ -234,7 +234,7 @@ impl LinkTask {
         let asked = timeout(self.settings.response_timeout, EngineIdentity::of(&mut connection)).await;
         let identity = asked.map_err(|_| EngineFault::Timeout)??;
         // Before any operation can use the connection: it must not take what is lost for what never was.
-        self.window.observe(&identity.to_text());
+        self.window.observe(&identity.to_text(), identity.alone_for);
         self.next_number += 1;
         Ok(EngineConnection { number: self.next_number, connection, identity: Arc::new(identity) })
     }

@@ -204,6 +204,10 @@ impl Relay for RedisRelay {
         Box::pin(self.end_lease(lease.node))
     }
 
+    fn end_silent_lease<'a>(&'a self, node: &'a NodeId, silent_for: Duration) -> RelayFuture<'a, bool> {
+        Box::pin(self.end_lease_of(*node, silent_for))
+    }
+
     fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
         Box::pin(self.known_nodes())
     }

@@ -32,6 +32,7 @@ macro_rules! scripts {
 scripts! {
     JOIN = WRITES, [include_str!("join.lua")];
     ANNOUNCE = WRITES, [include_str!("announce.lua")];
+    END_SILENT_LEASE = ENDS, [include_str!("end_silent_lease.lua")];
     NODES = ENDS, [include_str!("nodes.lua")];
     RESERVE = WRITES, [INDEX, include_str!("reserve.lua")];
     CHANGE = WRITES, CHANGE_PARTS;

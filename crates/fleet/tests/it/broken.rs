@@ -118,6 +118,10 @@ impl Relay for AlteredRelay {
         self.inner.leave(lease)
     }
 
+    fn end_silent_lease<'a>(&'a self, node: &'a NodeId, silent_for: Duration) -> RelayFuture<'a, bool> {
+        self.inner.end_silent_lease(node, silent_for)
+    }
+
     fn nodes(&self) -> RelayFuture<'_, Vec<NodeStatus>> {
         self.inner.nodes()
     }

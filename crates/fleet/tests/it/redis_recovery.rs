@@ -61,6 +61,28 @@ async fn the_first_contact_opens_a_window() {
     eventually("the window ends", async || (relay.find(&missing).await == Ok(None)).then_some(())).await;
 }
 
+/// A node that joins while the engine has long been the primary need not wait: a killed one is replaced at once.
+#[tokio::test]
+async fn a_server_that_has_been_alone_for_long_opens_no_window() {
+    let server = RedisServer::start(RedisOptions::default());
+    let missing = SessionKey::new(None, "missing");
+    eventually("a new node trusts the server", async || {
+        // Far less than the window after its first contact.
+        let relay = RedisRelay::new(settings(server.port()), fleet_keys()).unwrap();
+        match relay.find(&missing).await {
+            Ok(None) => Some(()),
+            found if is_in_doubt(&found) => None,
+            found => panic!("{found:?}"),
+        }
+    })
+    .await;
+    // Not after a change.
+    let node = settled_node(settings(server.port())).await;
+    let () = server.command(&["DEBUG", "CHANGE-REPL-ID"]);
+    let found = node.relay.find(&missing).await;
+    assert!(is_in_doubt(&found), "{found:?}");
+}
+
 #[tokio::test]
 async fn after_a_restart_without_data_sessions_are_in_doubt_and_their_owners_restore_them() {
     let mut server = RedisServer::start(RedisOptions::default());

@@ -90,10 +90,10 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts a node whose sessions live so long without a request.
-    async fn start(redis: u16, secrets: FleetSecrets, lifetime: Duration) -> Self {
+    async fn start(redis: u16, secrets: FleetSecrets, lifetime: Duration, lease: Duration) -> Self {
         let link = NetProxy::to_port(redis).await;
         let mut settings = RedisSettings::new(format!("redis://127.0.0.1:{}", link.port()).into());
-        settings.relay.lease = LEASE;
+        settings.relay.lease = lease;
         settings.relay.lease_margin = Duration::from_millis(100);
         settings.relay.recovery_window = Duration::ZERO;
         let relay = Arc::new(RedisRelay::new(settings, FleetKeys::new([[7; 32]]).unwrap()).unwrap());
@@ -193,22 +193,26 @@ impl Cluster {
     }
 
     pub(crate) async fn with_lifetime(count: usize, lifetime: Duration) -> Self {
-        Self::with(vec![vec![1]; count], lifetime).await
+        Self::with(vec![vec![1]; count], lifetime, LEASE).await
+    }
+
+    pub(crate) async fn with_lease(count: usize, lease: Duration) -> Self {
+        Self::with(vec![vec![1]; count], Duration::from_secs(600), lease).await
     }
 
     /// Starts nodes with these secrets.
     pub(crate) async fn with_secrets(secrets: Vec<Vec<u8>>) -> Self {
-        Self::with(secrets, Duration::from_secs(600)).await
+        Self::with(secrets, Duration::from_secs(600), LEASE).await
     }
 
-    async fn with(secrets: Vec<Vec<u8>>, lifetime: Duration) -> Self {
+    async fn with(secrets: Vec<Vec<u8>>, lifetime: Duration, lease: Duration) -> Self {
         let mut options = RedisOptions::default();
         options.append_only = true;
         let redis = RedisServer::start(options);
         let mut nodes = Vec::new();
         for secrets in secrets {
             let secrets = FleetSecrets::new(secrets.into_iter().map(|secret| [secret; 32])).unwrap();
-            nodes.push(Node::start(redis.port(), secrets, lifetime).await);
+            nodes.push(Node::start(redis.port(), secrets, lifetime, lease).await);
         }
         Self { nodes, redis }
     }

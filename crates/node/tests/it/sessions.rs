@@ -64,6 +64,19 @@ async fn a_session_and_its_streams_survive_the_node_that_owned_them() {
     assert_eq!((owner.service.calls(), others[0].service.calls(), others[1].service.calls()), (1, 0, 2));
 }
 
+/// Nothing listens at the address of a process that was killed, and its lease is not renewed.
+#[tokio::test]
+async fn a_killed_node_is_replaced_before_its_lease_ends() {
+    let cluster = Cluster::with_lease(3, Duration::from_secs(600)).await;
+    let (owner, others) = cluster.nodes.split_first().unwrap();
+    let session = owner.session("2025-11-25").await;
+    owner.kill();
+    for node in others {
+        assert_eq!(*result(&node.post(&session, call(1, "echo")).await.json().await), "done");
+    }
+    assert_eq!((others[0].endpoint.sessions(), others[1].endpoint.sessions()), (1, 0));
+}
+
 /// The events that the client has not seen are those that the former owner had stored.
 #[tokio::test]
 async fn stored_events_and_answers_are_replayed_by_another_node() {

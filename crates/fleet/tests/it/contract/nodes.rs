@@ -15,6 +15,7 @@ cases_of!(
     a_lease_is_measured_from_before_its_request,
     an_extended_lease_does_not_end,
     a_join_can_be_repeated,
+    a_lease_that_is_not_renewed_can_be_ended_early,
     records_are_replaced_by_their_node,
     dead_nodes_are_listed_until_their_sessions_are_taken,
 );
@@ -79,6 +80,22 @@ async fn a_join_can_be_repeated(fleet: TestFleet) {
         assert_eq!(relay.join(&record).await.unwrap().node, record.id);
     }
     assert_eq!(relay.nodes().await.unwrap().len(), 1);
+}
+
+async fn a_lease_that_is_not_renewed_can_be_ended_early(fleet: TestFleet) {
+    let (node, other) = (fleet.node().await, fleet.node().await);
+    let (session, owner) = node.open("taken early").await;
+    // It was renewed a moment ago.
+    assert_eq!(other.relay.end_silent_lease(&node.id, LONG_LEASE / 2).await, Ok(false));
+    let refused = other.relay.adopt(&session, &owner, &other.id).await;
+    assert_eq!(refused, Err(RelayError::Fenced { now: Some(owner) }));
+    for _ in 0..2 {
+        assert_eq!(other.relay.end_silent_lease(&node.id, Duration::ZERO).await, Ok(true));
+    }
+    assert_eq!(node.relay.renew(&node.lease).await, Err(RelayError::Gone));
+    other.relay.adopt(&session, &owner, &other.id).await.unwrap();
+    // Of a node that nobody knows.
+    assert_eq!(other.relay.end_silent_lease(&NodeId::random(), LONG_LEASE).await, Ok(true));
 }
 
 async fn records_are_replaced_by_their_node(fleet: TestFleet) {
