@@ -15,16 +15,16 @@ use hospes_fleet::node::{NodeId, NodeRecord, NodeState, NodeStatus};
 use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use crate::membership::Membership;
+use crate::node_list::{NodeList, find_node};
 use crate::owned_session::OwnedSession;
 use crate::owned_stream::OwnedStream;
 use crate::owner_cache::OwnerCache;
-use crate::transport::{NodeForwarder, NodeTransport};
+use crate::transport::{ForwarderSource, NodeForwarder, NodeTransport};
 
 /// Time for which the list of nodes is used.
-const NODES_LIFETIME: Duration = Duration::from_millis(300);
+const NODES_LIFETIME: Duration = Duration::from_millis(50);
 /// Time for which the list is used to find the node that has sealed a request state.
 const ORIGINS_LIFETIME: Duration = Duration::from_secs(5);
 /// Maximum number of sessions that are given away at the same time.
@@ -45,7 +45,7 @@ pub(crate) struct FleetSessionsInner {
     lifetime: Duration,
     /// Sessions that this process has owned and may still have in memory.
     held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
-    nodes: Mutex<Option<(Instant, Arc<Vec<NodeRecord>>)>>,
+    nodes: NodeList,
     /// Owners of the sessions whose requests were forwarded lately.
     owners: OwnerCache,
     /// Number of sessions that were given away one by one, to take turns.
@@ -67,7 +67,7 @@ impl FleetSessions {
             path: path.into(),
             lifetime,
             held: Mutex::default(),
-            nodes: Mutex::default(),
+            nodes: NodeList::default(),
             owners: OwnerCache::default(),
             given: AtomicUsize::new(0),
         }))
@@ -153,9 +153,9 @@ impl FleetSessionsInner {
             match self.adopt(key, &found.owner).await {
                 Ok(adopted) => return Ok(SessionPlace::Here(adopted)),
                 // Another node was faster, or its lease has not ended: the next look says who owns it.
-                Err(RelayError::Fenced { now: Some(_) }) => self.nodes.lock().take(),
+                Err(RelayError::Fenced { now: Some(_) }) => self.nodes.expire(),
                 Err(error) => return Err(directory_error(&error)),
-            };
+            }
         }
         Err(DirectoryError::Unavailable("the session changes its owner".to_owned()))
     }
@@ -175,8 +175,8 @@ impl FleetSessionsInner {
     }
 
     fn elsewhere(&self, key: SessionKey, owner: NodeRecord) -> SessionPlace {
-        let (transport, owners) = (Arc::clone(&self.transport), self.owners.clone());
-        SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(transport, owner, Some((owners, key)))))
+        let source = ForwarderSource::Owner(self.owners.clone(), key);
+        SessionPlace::Elsewhere(Arc::new(NodeForwarder::new(Arc::clone(&self.transport), owner, source)))
     }
 
     /// Takes the session of an owner that has ended. If that was this process, and it still has the session in memory,
@@ -251,37 +251,39 @@ impl FleetSessionsInner {
     /// Returns the record of a node, if its process has a lease, also under a new id: after a fault of the engine all nodes
     /// have new ones, and each continues its own sessions, at once and from its memory.
     async fn living(&self, node: NodeId) -> Result<Option<NodeRecord>, DirectoryError> {
-        let nodes = self.living_nodes(NODES_LIFETIME).await?;
-        let is_node = |record: &&NodeRecord| record.id == node || record.former_ids.contains(&node);
-        Ok(nodes.iter().find(is_node).cloned())
+        Ok(find_node(&*self.living_nodes(NODES_LIFETIME).await?, node))
     }
 
     /// Returns the records of the nodes with a lease, as they were within `age`.
     async fn living_nodes(&self, age: Duration) -> Result<Arc<Vec<NodeRecord>>, DirectoryError> {
-        let known = self.nodes.lock().clone().filter(|(at, _)| at.elapsed() < age);
-        if let Some((_, nodes)) = known {
+        if let Some(nodes) = self.nodes.within(age) {
             return Ok(nodes);
         }
         let nodes = self.relay().nodes().await.map_err(|error| directory_error(&error))?;
         let living = nodes.into_iter().filter(|node| node.alive).map(|node| node.record);
         let nodes: Arc<Vec<_>> = Arc::new(living.collect());
-        *self.nodes.lock() = Some((Instant::now(), Arc::clone(&nodes)));
+        self.nodes.replace(Arc::clone(&nodes));
         Ok(nodes)
     }
 
-    /// Finds the node that has or had this id. A node that ended a moment ago refuses the connection, so an older list does.
+    /// Finds the node that has or had this id. A node that ended a moment ago refuses the connection, so an older list does;
+    /// while the nodes cannot be listed, also one of any age.
     async fn find_origin(&self, origin: &str) -> Result<Option<Arc<dyn SessionForwarder>>, DirectoryError> {
         let Some(id) = NodeId::parse(origin).filter(|id| !self.membership.is_own(*id)) else {
             return Ok(None);
         };
-        let has_id = |record: &&NodeRecord| record.id == id || record.former_ids.contains(&id);
-        let mut nodes = self.living_nodes(ORIGINS_LIFETIME).await?;
-        if !nodes.iter().any(|record| has_id(&record)) {
-            nodes = self.living_nodes(NODES_LIFETIME).await?;
-        }
-        let node = nodes.iter().find(has_id).cloned();
+        let known = self.nodes.within(ORIGINS_LIFETIME).and_then(|nodes| find_node(&nodes, id));
+        let node = match known {
+            Some(node) => Some(node),
+            None => match self.living_nodes(NODES_LIFETIME).await {
+                Ok(nodes) => find_node(&nodes, id),
+                Err(error) => Some(find_node(&self.nodes.last(), id).ok_or(error)?),
+            },
+        };
         Ok(node.map(|node| {
-            Arc::new(NodeForwarder::new(Arc::clone(&self.transport), node, None)) as Arc<dyn SessionForwarder>
+            let source = ForwarderSource::Listed(self.nodes.clone());
+            Arc::new(NodeForwarder::new(Arc::clone(&self.transport), node, source))
+                as Arc<dyn SessionForwarder>
         }))
     }
 }

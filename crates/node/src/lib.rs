@@ -42,7 +42,7 @@
 //! | `membership` | node id and lease of this process |
 //! | `directory` | [`FleetSessions`]: reserve, find and adopt sessions |
 //! | `owned_session`, `owned_stream` | a session that this process owns, and its event streams |
-//! | `owner_cache` | owners of sessions whose requests are forwarded |
+//! | `owner_cache`, `node_list` | owners of sessions whose requests are forwarded, and the nodes as they were last listed |
 //! | `transport` | [`NodeTransport`], which forwards requests to other nodes |
 //! | `peers`, `node_server` | both ends of the connections between nodes: HTTP/2 with mutual TLS |
 //! | `certificates` | [`FleetSecrets`], and the certificates that are derived from them |
@@ -54,6 +54,7 @@ mod certificates;
 mod directory;
 mod measured_relay;
 mod membership;
+mod node_list;
 mod node_metrics;
 mod node_server;
 mod owned_session;

@@ -161,8 +161,8 @@ async fn serve(
     mut ending: watch::Receiver<bool>,
 ) -> Result<(), String> {
     let _ = stream.set_nodelay(true);
-    let node = shared.membership.node().ok_or("this node has no lease")?;
-    let tls = shared.tls.server(node).map_err(|error| error.to_string())?;
+    // Also without a lease, which only sessions need.
+    let tls = shared.tls.server(shared.membership.id()).map_err(|error| error.to_string())?;
     let accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls).accept(stream)).await;
     let stream = accepted.map_err(|_| "no handshake in time")?.map_err(|error| error.to_string())?;
     let (_, session) = stream.get_ref();

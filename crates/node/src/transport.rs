@@ -11,6 +11,7 @@ use hospes_fleet::node::NodeRecord;
 use hospes_fleet::session::SessionKey;
 use http::request::Parts;
 
+use crate::node_list::NodeList;
 use crate::owner_cache::OwnerCache;
 
 /// Connections to the other nodes.
@@ -22,22 +23,35 @@ pub trait NodeTransport: fmt::Debug + Send + Sync + 'static {
     -> BoxFuture<'a, ForwardResult>;
 }
 
-/// Forwards the requests of a session to a node.
+/// Source from which a forwarder knows its node.
+#[derive(Debug)]
+pub(crate) enum ForwarderSource {
+    /// Remembered owner of this session.
+    Owner(OwnerCache, SessionKey),
+    /// List of the nodes.
+    Listed(NodeList),
+}
+
+impl ForwarderSource {
+    fn forget(&self) {
+        match self {
+            Self::Owner(owners, session) => owners.remove(session),
+            Self::Listed(nodes) => nodes.expire(),
+        }
+    }
+}
+
+/// Forwards requests to a node.
 #[derive(Debug)]
 pub(crate) struct NodeForwarder {
     transport: Arc<dyn NodeTransport>,
     node: NodeRecord,
-    /// Cache that has the node as the owner of this session.
-    remembered: Option<(OwnerCache, SessionKey)>,
+    source: ForwarderSource,
 }
 
 impl NodeForwarder {
-    pub(crate) fn new(
-        transport: Arc<dyn NodeTransport>,
-        node: NodeRecord,
-        remembered: Option<(OwnerCache, SessionKey)>,
-    ) -> Self {
-        Self { transport, node, remembered }
+    pub(crate) fn new(transport: Arc<dyn NodeTransport>, node: NodeRecord, source: ForwarderSource) -> Self {
+        Self { transport, node, source }
     }
 }
 
@@ -45,11 +59,9 @@ impl SessionForwarder for NodeForwarder {
     fn forward(&self, parts: Parts, body: Bytes) -> BoxFuture<'_, ForwardResult> {
         async move {
             let result = self.transport.forward(&self.node, parts, body).await;
-            let is_served =
-                matches!(&result, ForwardResult::Response(response) if response.status().is_success());
-            if let Some((owners, session)) = self.remembered.as_ref().filter(|_| !is_served) {
+            if !matches!(&result, ForwardResult::Response(response) if response.status().is_success()) {
                 // Another node may own the session by now, or none.
-                owners.remove(session);
+                self.source.forget();
             }
             result
         }
@@ -57,8 +69,6 @@ impl SessionForwarder for NodeForwarder {
     }
 
     fn forget(&self) {
-        if let Some((owners, session)) = &self.remembered {
-            owners.remove(session);
-        }
+        self.source.forget();
     }
 }

@@ -33,9 +33,9 @@ use crate::peer::RequestSender;
 use crate::transport::adapter::{LegacySession, PeerCache, RestoredSession};
 
 /// Maximum time for which a request looks for a process that serves its session.
-const MAX_SEARCH: Duration = Duration::from_secs(3);
+pub(super) const MAX_SEARCH: Duration = Duration::from_secs(3);
 /// Pause between two looks.
-const SEARCH_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const SEARCH_PAUSE: Duration = Duration::from_millis(50);
 /// Pause until a session that is being given away has a new owner.
 const GIVING_PAUSE: Duration = Duration::from_millis(5);
 

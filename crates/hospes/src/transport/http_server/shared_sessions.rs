@@ -87,7 +87,7 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
     /// Finds the process with this name; `None` if it has ended, or is this one. Then the round is served here.
     ///
     /// # Errors
-    /// [`DirectoryError::Unavailable`]; the round is served here, too.
+    /// [`DirectoryError::Unavailable`] if that is not known now.
     fn find_origin<'a>(&'a self, origin: &'a str) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
         let _ = origin;
         Box::pin(std::future::ready(Ok(None)))

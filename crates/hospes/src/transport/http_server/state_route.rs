@@ -7,18 +7,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hospes_model::{JsonRpcMessage, message};
+use hospes_model::{JsonRpcMessage, RequestId, message};
 use hospes_proto::http::{AdmittedHead, EndpointMethod};
-use http::StatusCode;
 use http::request::Parts;
+use http::{Response, StatusCode};
 use serde::Deserialize;
+use tokio::time::Instant;
 
+use super::body::Body;
 use super::call_guard::check_messages;
 use super::endpoint_inner::EndpointInner;
 use super::outcome_unknown::AnswerForm;
 use super::response::rejection_response;
-use super::session_route::{RoutedResponse, lost_answer};
-use super::shared_sessions::{ForwardResult, ForwardedRequest, SessionDirectory};
+use super::session_route::{MAX_SEARCH, RoutedResponse, SEARCH_PAUSE, directory_rejection, lost_answer};
+use super::shared_sessions::{
+    DirectoryError, ForwardResult, ForwardedRequest, SessionDirectory, SessionForwarder,
+};
 use crate::transport::adapter::{PeerCache, StateOrigin};
 
 /// Member of the params with the state.
@@ -42,35 +46,78 @@ pub(super) fn answer<'a>(
     if directory.origin().as_deref() == Some(&*origin) {
         return None;
     }
-    let (head, whole) = (*head, whole.clone());
-    Some(Box::pin(async move {
-        let owner = match directory.find_origin(&origin).await {
-            Ok(owner) => owner,
-            Err(error) => {
-                tracing::debug!(%error, "the process that has sealed a request state was not found");
-                None
-            }
-        };
-        if let Some(owner) = owner {
-            let messages = match message::decode(&whole) {
-                Ok(message::Frame::Single(message)) => vec![message],
-                // It was a single request a moment ago.
-                _ => Vec::new(),
+    let round = StateRound { inner, directory, parts, head: *head, whole: whole.clone() };
+    Some(Box::pin(round.answer(peers, origin)))
+}
+
+/// Round of a call whose state another process has sealed.
+struct StateRound<'a> {
+    inner: &'a Arc<EndpointInner>,
+    directory: &'a Arc<dyn SessionDirectory>,
+    parts: &'a Parts,
+    head: AdmittedHead<'a>,
+    whole: Bytes,
+}
+
+impl StateRound<'_> {
+    /// Forwards the round, or serves it here if the other process has certainly ended.
+    async fn answer(self, peers: &PeerCache, origin: String) -> Response<Body> {
+        let deadline = Instant::now() + MAX_SEARCH;
+        loop {
+            let why = match self.directory.find_origin(&origin).await {
+                Ok(Some(owner)) => match self.forward(&*owner).await {
+                    Ok(response) => return response,
+                    Err(ForwardRefusal::ServedHere) => break,
+                    // It may have ended since the processes were listed.
+                    Err(ForwardRefusal::NotReached) => {
+                        "the process that has asked cannot be reached".to_owned()
+                    }
+                },
+                Ok(None) => break,
+                Err(error) => error.to_string(),
             };
-            if let Err(refusal) = check_messages(parts, &whole, &messages) {
-                return *refusal;
+            if Instant::now() >= deadline {
+                let error = DirectoryError::Unavailable(why);
+                return rejection_response(&directory_rejection(self.request_id(), &error));
             }
-            match owner.forward(parts.clone(), whole.clone()).await {
-                ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
-                }
-                ForwardResult::Response(response) => return response,
-                ForwardResult::NotProcessed => {}
-                ForwardResult::OutcomeUnknown => return lost_answer(&messages, AnswerForm::Modern),
-            }
+            tokio::time::sleep(SEARCH_PAUSE).await;
         }
-        let served = super::post::serve(inner, peers, parts, &head, &whole).await;
+        let served = super::post::serve(self.inner, peers, self.parts, &self.head, &self.whole).await;
         served.unwrap_or_else(|rejection| rejection_response(&rejection))
-    }))
+    }
+
+    async fn forward(&self, owner: &dyn SessionForwarder) -> Result<Response<Body>, ForwardRefusal> {
+        let messages = match message::decode(&self.whole) {
+            Ok(message::Frame::Single(message)) => vec![message],
+            // It was a single request a moment ago.
+            _ => Vec::new(),
+        };
+        if let Err(refusal) = check_messages(self.parts, &self.whole, &messages) {
+            return Ok(*refusal);
+        }
+        match owner.forward(self.parts.clone(), self.whole.clone()).await {
+            ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
+                Err(ForwardRefusal::ServedHere)
+            }
+            ForwardResult::Response(response) => Ok(response),
+            ForwardResult::NotProcessed => Err(ForwardRefusal::NotReached),
+            ForwardResult::OutcomeUnknown => Ok(lost_answer(&messages, AnswerForm::Modern)),
+        }
+    }
+
+    fn request_id(&self) -> Option<RequestId> {
+        match message::decode(&self.whole) {
+            Ok(message::Frame::Single(JsonRpcMessage::Request(request))) => Some(request.id),
+            _ => None,
+        }
+    }
+}
+
+/// Reason for which a round was not forwarded.
+enum ForwardRefusal {
+    /// The process does not know the state, so any process can serve it.
+    ServedHere,
+    NotReached,
 }
 
 /// Returns the name of the process that has sealed the state of a request.

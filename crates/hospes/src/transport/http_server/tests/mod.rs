@@ -6,6 +6,7 @@ mod callers;
 mod legacy;
 mod limits;
 mod modern;
+mod rounds;
 mod shared;
 mod shared_directory;
 mod sse;
