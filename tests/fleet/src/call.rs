@@ -16,6 +16,8 @@ pub(crate) enum CallKind {
     Steps,
     /// Asks a question, then answers.
     Question,
+    /// Answers at once, after a policy has asked about it.
+    Guarded,
 }
 
 /// Calls that a client makes.
@@ -23,6 +25,8 @@ pub(crate) enum CallKind {
 pub(crate) enum CallMix {
     /// All tools in turn.
     All,
+    /// All tools in turn, and the one that a policy asks about.
+    WithApprovals,
     /// Calls with progress that take this long.
     Long(Duration),
     /// Calls that are answered at once, to measure their times.
@@ -57,6 +61,11 @@ impl PlannedCall {
         let server = planned.tool.split_once("__").map_or("legacy", |(server, _)| server);
         match mix {
             CallMix::All => planned,
+            // The application that calls is asked, so it has to be one that can ask.
+            CallMix::WithApprovals if can_ask && number.is_multiple_of(4) => {
+                Self { kind: CallKind::Guarded, tool: format!("{server}__guarded"), ..planned }
+            }
+            CallMix::WithApprovals => planned,
             CallMix::Long(length) => Self {
                 kind: CallKind::Steps,
                 tool: format!("{server}__steps"),
@@ -90,6 +99,7 @@ impl PlannedCall {
             CallKind::Echo => "echo",
             CallKind::Steps => "steps",
             CallKind::Question => "question",
+            CallKind::Guarded => "guarded",
         };
         Self {
             key: format!("{client}-{number}"),

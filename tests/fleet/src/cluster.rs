@@ -50,6 +50,8 @@ pub(crate) struct ClusterVariant {
     pub(crate) asks_for: Option<Duration>,
     /// Node whose clock is ahead.
     pub(crate) node_ahead: Option<usize>,
+    /// True if nodes reach each other without a proxy in between: the address of a killed node then refuses connections.
+    pub(crate) has_direct_links: bool,
     /// Replica of PostgreSQL; nodes know both.
     pub(crate) replica: Option<ReplicaKind>,
 }
@@ -94,7 +96,10 @@ impl NodeCluster {
                     postgres: database.url(),
                     redis: format!("redis://127.0.0.1:{}", redis_link.port()),
                     node_listen: format!("127.0.0.1:{node_port}"),
-                    node_address: node_link.address().to_string(),
+                    node_address: match options.variant.has_direct_links {
+                        true => format!("127.0.0.1:{node_port}"),
+                        false => node_link.address().to_string(),
+                    },
                 });
                 redis_links.push(redis_link);
                 node_links.push(node_link);

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::call::{CallMix, CallProgress, PlannedCall, StreamPosition};
 use crate::http::{HttpRequest, HttpResponse, send};
 use crate::journal::{CallEnding, CallRecord, HistoryRule, RunJournal};
+use crate::modern_client::answer_question;
 
 /// Time for an answer or the next event. Far above what a fleet takes, so that only what hangs is found.
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
@@ -251,12 +252,7 @@ impl LegacyClient {
     /// Answers a question after a while. A session that ends meanwhile is seen by the call.
     async fn answer(&self, session: &str, question: &Value, pause: Duration) {
         sleep(pause).await;
-        let mut content = json!({});
-        let properties = question["params"]["requestedSchema"]["properties"].as_object();
-        for name in properties.into_iter().flat_map(|properties| properties.keys()) {
-            content[name] = json!("yes");
-        }
-        let result = json!({ "action": "accept", "content": content });
+        let result = answer_question(&question["params"]);
         let _gone =
             self.tell(session, &json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })).await;
     }

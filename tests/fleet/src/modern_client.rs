@@ -167,14 +167,18 @@ impl ModernClient {
 pub(crate) fn answer_all(requests: &Value) -> Value {
     let mut answers = json!({});
     for (key, request) in requests.as_object().into_iter().flatten() {
-        let mut content = json!({});
-        let properties = request["params"]["requestedSchema"]["properties"].as_object();
-        for (name, property) in properties.into_iter().flatten() {
-            let choices = property["oneOf"].as_array().into_iter().flatten();
-            let has_once = choices.into_iter().any(|choice| choice["const"] == "once");
-            content[name] = json!(if has_once { "once" } else { "yes" });
-        }
-        answers[key] = json!({ "action": "accept", "content": content });
+        answers[key] = answer_question(&request["params"]);
     }
     answers
+}
+
+/// Answer to one question.
+pub(crate) fn answer_question(params: &Value) -> Value {
+    let mut content = json!({});
+    for (name, property) in params["requestedSchema"]["properties"].as_object().into_iter().flatten() {
+        let choices = property["oneOf"].as_array().into_iter().flatten().map(|choice| &choice["const"]);
+        let has_once = choices.chain(property["enum"].as_array().into_iter().flatten()).any(|c| c == "once");
+        content[name] = json!(if has_once { "once" } else { "yes" });
+    }
+    json!({ "action": "accept", "content": content })
 }

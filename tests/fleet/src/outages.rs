@@ -14,11 +14,7 @@ use crate::guarded_caller::{GuardedCaller, GuardedOutcome};
 use crate::journal::{CallEnding, CallRecord, RunJournal, RunSummary};
 use crate::legacy_client::LegacyClient;
 use crate::modern_client::REVISION;
-use crate::scenario::{CALM, RunSize, RunningFleet};
-
-/// Policy of the nodes: a person decides about one tool.
-const POLICY: &str =
-    "data_flow = 'off'\n[[rule]]\ndecide = 'ask'\ntool = 'guarded'\n[[rule]]\ndecide = 'allow'\n";
+use crate::scenario::{CALM, POLICY, RunSize, RunningFleet};
 
 /// Time after which a node without Redis has to refuse sessions: its lease is 1.5 s.
 const FENCE_LIMIT: Duration = Duration::from_secs(3);

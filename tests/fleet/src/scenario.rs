@@ -16,6 +16,10 @@ use crate::legacy_client::LegacyClient;
 use crate::modern_client::ModernClient;
 use crate::owners::{OwnerHistory, OwnerWatch};
 
+/// Policy that asks about one tool.
+pub(crate) const POLICY: &str =
+    "data_flow = 'off'\n[[rule]]\ndecide = 'ask'\ntool = 'guarded'\n[[rule]]\ndecide = 'allow'\n";
+
 /// Revisions with sessions and streams that resume.
 const LEGACY_REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -62,7 +66,12 @@ pub(crate) struct RunningFleet {
 
 impl RunningFleet {
     /// Starts the fleet, and clients that make calls for a time.
-    pub(crate) async fn start(mut options: ClusterOptions, size: RunSize) -> Result<Self> {
+    pub(crate) async fn start(options: ClusterOptions, size: RunSize) -> Result<Self> {
+        Self::start_with(options, size, CallMix::All).await
+    }
+
+    /// Starts the fleet, and clients that make these calls.
+    async fn start_with(mut options: ClusterOptions, size: RunSize, mix: CallMix) -> Result<Self> {
         std::fs::create_dir_all(&options.folder)?;
         options.folder = std::fs::canonicalize(&options.folder)?;
         let effects = options.folder.join("effects");
@@ -76,11 +85,10 @@ impl RunningFleet {
         for number in 0..size.clients {
             let (name, journal) = (format!("c{number}"), Arc::clone(&journal));
             if number % 4 == 3 {
-                clients.spawn(ModernClient { port, name, journal, mix: CallMix::All }.run(until));
+                clients.spawn(ModernClient { port, name, journal, mix }.run(until));
             } else {
                 let revision = LEGACY_REVISIONS[number / 4 % LEGACY_REVISIONS.len()];
                 let listens = number % 4 == 0;
-                let mix = CallMix::All;
                 clients.spawn(LegacyClient { port, name, revision, journal, listens, mix }.run(until));
             }
         }
@@ -122,8 +130,9 @@ impl RunningFleet {
 }
 
 /// F2: nodes are killed in turn while all kinds of calls run.
-pub(crate) async fn kill_owners(options: ClusterOptions, size: RunSize) -> Result<Vec<FleetClaim>> {
-    let mut fleet = RunningFleet::start(options, size).await?;
+pub(crate) async fn kill_owners(mut options: ClusterOptions, size: RunSize) -> Result<Vec<FleetClaim>> {
+    (options.policy, options.variant.has_direct_links) = (Some(POLICY), true);
+    let mut fleet = RunningFleet::start_with(options, size, CallMix::WithApprovals).await?;
     let end = tokio::time::Instant::now() + size.length;
     let mut next = tokio::time::Instant::now() + CALM;
     let (mut kills, mut longest) = (0, Duration::ZERO);
