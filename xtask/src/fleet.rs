@@ -104,6 +104,21 @@ pub(crate) fn run(options: &FleetOptions) -> Result<()> {
     examine(&options.only, options.long).into_result()
 }
 
+/// Runs the short form as a part of `cargo xtask test`; the programs are already built. The suites of F1 run there against
+/// one host; through the balancer they are left to `cargo xtask fleet`.
+pub(crate) fn part() -> PartOutcome {
+    if !cfg!(target_os = "linux") {
+        return PartOutcome::Passed("nodes are tried on Linux alone".to_owned());
+    }
+    match provide_engines() {
+        Ok(()) => {
+            let parts: Vec<FleetPart> = PARTS.iter().map(|(part, _)| *part).collect();
+            examine(&parts[1..], false)
+        }
+        Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
+    }
+}
+
 /// Installs the engines and the load balancer if they are missing.
 pub(crate) fn provide_engines() -> Result<()> {
     let versions = ToolVersions::read()?;
@@ -123,23 +138,7 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
         }
         let shown = match part {
             FleetPart::Suites => examine_suites(&folder),
-            // Number of clients, seconds, and seconds between kills or of a cut.
-            FleetPart::Kills if is_long => check(name, &folder, [500, 300, 10], true),
-            FleetPart::Kills => check(name, &folder, [50, 60, 5], false),
-            // The third number is the length of long calls.
-            FleetPart::Rolls if is_long => check(name, &folder, [40, 600, 25], true),
-            FleetPart::Rolls => check(name, &folder, [20, 70, 8], false),
-            // The third number is the length of an outage.
-            FleetPart::Outages if is_long => check(name, &folder, [30, 180, 30], true),
-            FleetPart::Outages => check(name, &folder, [20, 90, 8], false),
-            FleetPart::Cuts if is_long => check(name, &folder, [30, 90, 30], true),
-            FleetPart::Cuts => check(name, &folder, [30, 32, 6], false),
-            // The seconds are those of all delays together, or of each failover.
-            FleetPart::Delays if is_long => check(name, &folder, [20, 120, 1], true),
-            FleetPart::Delays => check(name, &folder, [8, 24, 1], false),
-            FleetPart::Failover if is_long => check(name, &folder, [20, 60, 1], true),
-            FleetPart::Failover => check(name, &folder, [8, 20, 1], false),
-            FleetPart::Clocks => check(name, &folder, [1, 1, 1], is_long),
+            part => check(name, &folder, size_of(part, is_long), is_long),
         };
         match shown {
             Ok(shown) => claims.extend(shown),
@@ -151,6 +150,27 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
     match failed {
         0 => PartOutcome::Passed(format!("{} claims in {} s", claims.len(), begun.elapsed().as_secs())),
         _ => PartOutcome::Failed(format!("{failed} of {} claims", claims.len())),
+    }
+}
+
+/// Number of clients, seconds, and seconds of an interval: between kills, of a long call, of a cut or of an outage. The
+/// seconds of F5 are those of all delays together, those of F7 are of each failover.
+fn size_of(part: FleetPart, is_long: bool) -> [u64; 3] {
+    match (part, is_long) {
+        (FleetPart::Suites, _) => [0, 0, 0],
+        (FleetPart::Kills, false) => [24, 30, 6],
+        (FleetPart::Kills, true) => [500, 300, 10],
+        (FleetPart::Rolls, false) => [12, 45, 5],
+        (FleetPart::Rolls, true) => [40, 600, 25],
+        (FleetPart::Cuts, false) => [16, 26, 5],
+        (FleetPart::Cuts, true) => [30, 90, 30],
+        (FleetPart::Delays, false) => [6, 16, 1],
+        (FleetPart::Delays, true) => [20, 120, 1],
+        (FleetPart::Outages, false) => [12, 70, 6],
+        (FleetPart::Outages, true) => [30, 180, 30],
+        (FleetPart::Failover, false) => [6, 15, 1],
+        (FleetPart::Failover, true) => [20, 60, 1],
+        (FleetPart::Clocks, _) => [1, 1, 1],
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
     /// Parts to run: requirements, rust, docs, conformance, bridge, destinations, browser, models, peers, installs,
-    /// deploy, guard.
+    /// deploy, fleet, guard.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub(crate) only: Vec<String>,
 }
@@ -31,7 +31,7 @@ struct TestPart {
 }
 
 /// The parts, in the order in which they run: cheap and telling ones first.
-const PARTS: [TestPart; 12] = [
+const PARTS: [TestPart; 13] = [
     TestPart {
         name: "requirements",
         built: false,
@@ -51,6 +51,7 @@ const PARTS: [TestPart; 12] = [
     TestPart { name: "peers", built: true, run: |report| report.part("peers", peers::part) },
     TestPart { name: "installs", built: true, run: |report| report.part("installs", installs::part) },
     TestPart { name: "deploy", built: true, run: |report| report.part("deploy", deploy::part) },
+    TestPart { name: "fleet", built: true, run: |report| report.part("fleet", fleet::part) },
     TestPart { name: "guard", built: true, run: |report| report.part("guard", guard_bench::part) },
 ];
 
