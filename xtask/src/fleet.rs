@@ -3,6 +3,7 @@
 //!
 //! The fleet, the clients and the history checker are in `tests/fleet`; this starts them and prints what they show.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use crate::bridge::RevisionServers;
 use crate::process::{self, BackgroundServer};
 use crate::report::{PartOutcome, say, table};
-use crate::tools::ToolVersions;
+use crate::tools::{PythonTools, ToolVersions};
 use crate::{BuildOptions, bridge, cargo, conformance, paths};
 
 /// Program of `tests/fleet`.
@@ -30,6 +31,9 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time that a run may take besides its length.
 const RUN_GRACE: Duration = Duration::from_secs(240);
+
+/// Time for a part that measures, with the start of all that it measures.
+const MEASURE_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Part of the acceptance of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,10 +62,16 @@ enum FleetPart {
     /// A node whose clock is ahead.
     #[value(name = "F8")]
     Clocks,
+    /// What engines, forwarding and nodes cost.
+    #[value(name = "F9")]
+    Cost,
+    /// Many sessions with open streams, beside another gateway.
+    #[value(name = "F10")]
+    Crowd,
 }
 
 /// Parts in the order in which they run, with their names.
-const PARTS: [(FleetPart, &str); 8] = [
+const PARTS: [(FleetPart, &str); 10] = [
     (FleetPart::Suites, "F1"),
     (FleetPart::Kills, "F2"),
     (FleetPart::Rolls, "F3"),
@@ -70,6 +80,8 @@ const PARTS: [(FleetPart, &str); 8] = [
     (FleetPart::Outages, "F6"),
     (FleetPart::Failover, "F7"),
     (FleetPart::Clocks, "F8"),
+    (FleetPart::Cost, "F9"),
+    (FleetPart::Crowd, "F10"),
 ];
 
 /// Options of `cargo xtask fleet`.
@@ -104,8 +116,8 @@ pub(crate) fn run(options: &FleetOptions) -> Result<()> {
     examine(&options.only, options.long).into_result()
 }
 
-/// Runs the short form as a part of `cargo xtask test`; the programs are already built. The suites of F1 run there against
-/// one host; through the balancer they are left to `cargo xtask fleet`.
+/// Runs the short form of F2 to F8 as a part of `cargo xtask test`; the programs are already built. The suites of F1 run
+/// there against one host. F1 and the measurements are left to `cargo xtask fleet`.
 pub(crate) fn part() -> PartOutcome {
     if !cfg!(target_os = "linux") {
         return PartOutcome::Passed("nodes are tried on Linux alone".to_owned());
@@ -113,7 +125,7 @@ pub(crate) fn part() -> PartOutcome {
     match provide_engines() {
         Ok(()) => {
             let parts: Vec<FleetPart> = PARTS.iter().map(|(part, _)| *part).collect();
-            examine(&parts[1..], false)
+            examine(&parts[1..8], false)
         }
         Err(error) => PartOutcome::CannotRun(format!("{error:#}")),
     }
@@ -138,6 +150,7 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
         }
         let shown = match part {
             FleetPart::Suites => examine_suites(&folder),
+            FleetPart::Cost | FleetPart::Crowd => measure(name, &folder, size_of(part, is_long), is_long),
             part => check(name, &folder, size_of(part, is_long), is_long),
         };
         match shown {
@@ -154,7 +167,8 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
 }
 
 /// Number of clients, seconds, and seconds of an interval: between kills, of a long call, of a cut or of an outage. The
-/// seconds of F5 are those of all delays together, those of F7 are of each failover.
+/// seconds of F5 are those of all delays together, those of F7 are of each failover. F9: clients, seconds of a measurement,
+/// rounds. F10: sessions, seconds of a measurement, seconds for opening them.
 fn size_of(part: FleetPart, is_long: bool) -> [u64; 3] {
     match (part, is_long) {
         (FleetPart::Suites, _) => [0, 0, 0],
@@ -171,6 +185,10 @@ fn size_of(part: FleetPart, is_long: bool) -> [u64; 3] {
         (FleetPart::Failover, false) => [6, 15, 1],
         (FleetPart::Failover, true) => [20, 60, 1],
         (FleetPart::Clocks, _) => [1, 1, 1],
+        (FleetPart::Cost, false) => [16, 1, 2],
+        (FleetPart::Cost, true) => [16, 4, 7],
+        (FleetPart::Crowd, false) => [300, 2, 60],
+        (FleetPart::Crowd, true) => [10_000, 15, 400],
     }
 }
 
@@ -233,6 +251,47 @@ fn check(part: &str, folder: &Path, size: [u64; 3], is_asserted: bool) -> Result
     let limit = RUN_GRACE + Duration::from_secs(2 * size[1]);
     let done = process::run(command, &format!("fleet {part}"), limit)?.success()?;
     done.stdout.lines().map(read_claim).collect()
+}
+
+/// Runs a part that measures, and prints its tables. In the long form, it is one of release programs, whose bars are
+/// asserted.
+fn measure(part: &str, folder: &Path, size: [u64; 3], is_long: bool) -> Result<Vec<FleetClaim>> {
+    let mut command = command()?;
+    if is_long {
+        command = Command::new(release_program(PROGRAM)?);
+        let measured =
+            env::var_os("HOSPES_PROGRAM").map_or_else(|| release_program("hospes"), |path| Ok(path.into()));
+        command.env("HOSPES_PROGRAM", measured?);
+    }
+    command.env("HOSPES_PEER_PACKAGES", PythonTools::gateway()?.packages());
+    command.args(["check", part]).arg(folder.join(part)).args(size.map(|number| number.to_string()));
+    if is_long {
+        command.arg("assert");
+    }
+    let done = process::run(command, &format!("fleet {part}"), MEASURE_LIMIT)?.success()?;
+    let (tables, claims): (Vec<_>, Vec<_>) =
+        done.stdout.lines().partition(|line| line.starts_with("{\"table\""));
+    for line in tables {
+        print_figures(line)?;
+    }
+    claims.into_iter().map(read_claim).collect()
+}
+
+/// Returns a program of a release build, which is not made here: it takes far longer than the rest.
+fn release_program(name: &str) -> Result<PathBuf> {
+    let program = paths::target()?.join("release").join(name);
+    if !program.is_file() {
+        bail!("{} is missing: run `cargo build --release --workspace --bins`", program.display());
+    }
+    Ok(program)
+}
+
+/// Prints a table with its title.
+fn print_figures(line: &str) -> Result<()> {
+    let said: Value = serde_json::from_str(line).with_context(|| format!("not a table: {line}"))?;
+    let rows = serde_json::from_value::<Vec<Vec<String>>>(said["rows"].clone())?;
+    say!("{}:\n{}\n", said["table"].as_str().unwrap_or_default(), table(&rows));
+    Ok(())
 }
 
 fn command() -> Result<Command> {

@@ -97,13 +97,15 @@ fn seconds(took: Duration) -> String {
 }
 
 /// Columns padded to their widest cell, with a rule under the first row.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
+pub(crate) fn table<R: AsRef<[String]>>(rows: &[R]) -> String {
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+    let cell = |row: &R, column: usize| row.as_ref().get(column).map_or(0, |cell| cell.chars().count());
+    let width = |column: usize| rows.iter().map(|row| cell(row, column)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut lines = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+            row.as_ref().iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
         lines.push(cells.join("  ").trim_end().to_owned());
         if index == 0 {
             let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();

@@ -59,6 +59,8 @@ pub(crate) struct ToolVersions {
     pypi_guard: BTreeMap<String, String>,
     /// Python packages of `cargo xtask models`, to exact version.
     pypi_models: BTreeMap<String, String>,
+    /// Python packages of the gateway that `cargo xtask fleet` measures beside ours.
+    pypi_gateway: BTreeMap<String, String>,
     /// Python packages that make and check packages of the program.
     pub(crate) pypi_packaging: BTreeMap<String, String>,
     /// Python packages that compile for other systems.
@@ -98,7 +100,7 @@ impl ToolVersions {
         let node = node.remove(machine);
         npm.extend(node.clone().map(|package| (package, node_version.clone())));
         let (pypi_packaging, npm_registry) = (section("pypi-packaging")?, section("npm-registry")?);
-        let pypi_systems = section("pypi-systems")?;
+        let (pypi_systems, pypi_gateway) = (section("pypi-systems")?, section("pypi-gateway")?);
         let (pypi, pypi_models) = (section("pypi")?, section("pypi-models")?);
         let (pypi_servers, pypi_guard) = (section("pypi-servers")?, section("pypi-guard")?);
         let mut parts = section("llama")?;
@@ -108,7 +110,8 @@ impl ToolVersions {
             .flat_map(|native| ["node-llama-cpp".to_owned(), native])
             .map(|package| (package, version.clone()))
             .collect();
-        let python = [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging, &pypi_systems];
+        let python =
+            [&pypi, &pypi_servers, &pypi_guard, &pypi_models, &pypi_packaging, &pypi_systems, &pypi_gateway];
         for (package, version) in
             npm.iter().chain(python.into_iter().flatten()).chain(&llama).chain(&npm_registry)
         {
@@ -127,6 +130,7 @@ impl ToolVersions {
             pypi_servers,
             pypi_guard,
             pypi_models,
+            pypi_gateway,
             pypi_packaging,
             pypi_systems,
             node_version,
@@ -348,7 +352,7 @@ pub(crate) fn is_installed(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[pypi-systems]\ni = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
+    const FILE: &str = "[npm]\na = '1.0.0'\n[node]\nversion = '22.1.0'\nlinux-x86_64 = 'node-x'\n[debian]\n[cargo]\n[pypi]\nc = '1.0.0'\n[pypi-servers]\ne = '1.0.0'\n[pypi-guard]\nf = '1.0.0'\n[pypi-models]\nd = '1.0.0'\n[pypi-packaging]\ng = '1.0.0'\n[pypi-systems]\ni = '1.0.0'\n[pypi-gateway]\nj = '1.0.0'\n[npm-registry]\nh = '1.0.0'\n[llama]\nversion = '3.0.0'\nlinux-x86_64 = '@l/linux-x'\n";
 
     #[test]
     fn node_is_one_of_the_packages_where_there_is_one() {

@@ -113,6 +113,12 @@ impl PostgresServer {
         run(promote.arg("promote").arg("--pgdata").arg(self.folder.path().join("data")));
     }
 
+    /// Id of the server's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Port of the server, which a restart keeps.
     #[must_use]
     pub fn port(&self) -> u16 {

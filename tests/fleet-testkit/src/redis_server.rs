@@ -77,6 +77,12 @@ impl RedisServer {
         panic!("redis-server does not start: {}", log(&server.folder));
     }
 
+    /// Id of the server's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Port of the server, which a restart keeps.
     #[must_use]
     pub fn port(&self) -> u16 {

@@ -20,19 +20,19 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct LoadBalancer {
     port: u16,
-    _process: ChildProcess,
+    process: ChildProcess,
 }
 
 impl LoadBalancer {
-    /// Starts it for nodes on these ports.
-    pub(crate) async fn start(folder: &Path, nodes: &[u16]) -> Result<Self> {
+    /// Starts it for nodes on these ports, and so many connections of clients.
+    pub(crate) async fn start(folder: &Path, nodes: &[u16], connections: usize) -> Result<Self> {
         ensure!(
             Path::new(PROGRAM).is_file(),
             "HAProxy is not installed: apt-get install --no-install-recommends haproxy"
         );
         let port = free_port()?;
         let config = folder.join("haproxy.cfg");
-        fs::write(&config, configuration(port, nodes)).context("writing haproxy.cfg")?;
+        fs::write(&config, configuration(port, nodes, connections)).context("writing haproxy.cfg")?;
         let arguments = ["-db".to_owned(), "-f".to_owned(), config.to_string_lossy().into_owned()];
         let mut process =
             ChildProcess::start(&PathBuf::from(PROGRAM), &arguments, &[], &folder.join("haproxy.log"))?;
@@ -42,20 +42,25 @@ impl LoadBalancer {
             ensure!(start.elapsed() < START_LIMIT, "HAProxy does not listen:\n{}", process.tail());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(Self { port, _process: process })
+        Ok(Self { port, process })
     }
 
     /// Port that clients use.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
+
+    /// Id of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
 }
 
 /// Settings. A request is sent again only if no connection was made, because any other repeat would be an effect twice.
 /// A connection that its client has closed is closed to the node too, since that cancels a request of 2026-07-28.
-fn configuration(port: u16, nodes: &[u16]) -> String {
+fn configuration(port: u16, nodes: &[u16], connections: usize) -> String {
     let mut text = format!(
-        "global\n    maxconn 4000\n    log stdout format raw local0 warning\n\
+        "global\n    maxconn {connections}\n    log stdout format raw local0 warning\n\
          defaults\n    mode http\n    log global\n    timeout connect 1s\n    timeout check 2s\n    timeout client 60s\n    \
          timeout server 60s\n    option abortonclose\n    option redispatch 1\n    retries 3\n    \
          retry-on conn-failure\n\

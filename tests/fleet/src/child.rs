@@ -64,6 +64,11 @@ impl ChildProcess {
 }
 
 impl ChildProcess {
+    /// Id of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells the process to end (SIGTERM).
     pub(crate) fn terminate(&self) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?)

@@ -20,6 +20,9 @@ use crate::node::{FleetNode, NodeFleetSettings, NodeSettings, NodeVariant};
 /// Time for the first start of all nodes, which create the tables of the database.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// Connections that the balancer accepts at once.
+const CONNECTIONS: usize = 4000;
+
 /// Secret of the fleet of a test.
 const SECRET: &str = "a secret of this test alone, and long enough";
 
@@ -50,10 +53,13 @@ pub(crate) struct ClusterVariant {
     pub(crate) asks_for: Option<Duration>,
     /// Node whose clock is ahead.
     pub(crate) node_ahead: Option<usize>,
-    /// True if nodes reach each other without a proxy in between: the address of a killed node then refuses connections.
-    pub(crate) has_direct_links: bool,
     /// Replica of PostgreSQL; nodes know both.
     pub(crate) replica: Option<ReplicaKind>,
+    /// True if nodes reach Redis and each other directly: links that can be cut take time, and accept connections for a
+    /// killed node, whose address refuses them outside of tests.
+    pub(crate) has_direct_links: bool,
+    /// Connections of clients at once, if they are more than usual.
+    pub(crate) connections: Option<usize>,
 }
 
 /// Fleet that ends when it is dropped.
@@ -88,21 +94,23 @@ impl NodeCluster {
         for number in 1..=options.nodes {
             let mut fleet = None;
             if let (Some(redis), Some(database)) = (&redis, &database) {
-                let redis_link = NetProxy::to_port(redis.port()).await;
                 let node_port = free_port()?;
-                let node_link = NetProxy::to_port(node_port).await;
+                let node_listen = format!("127.0.0.1:{node_port}");
+                let (mut redis_port, mut node_address) = (redis.port(), node_listen.clone());
+                if !options.variant.has_direct_links {
+                    let redis_link = NetProxy::to_port(redis_port).await;
+                    let node_link = NetProxy::to_port(node_port).await;
+                    (redis_port, node_address) = (redis_link.port(), node_link.address().to_string());
+                    redis_links.push(redis_link);
+                    node_links.push(node_link);
+                }
                 fleet = Some(NodeFleetSettings {
                     secret: SECRET.to_owned(),
                     postgres: database.url(),
-                    redis: format!("redis://127.0.0.1:{}", redis_link.port()),
-                    node_listen: format!("127.0.0.1:{node_port}"),
-                    node_address: match options.variant.has_direct_links {
-                        true => format!("127.0.0.1:{node_port}"),
-                        false => node_link.address().to_string(),
-                    },
+                    redis: format!("redis://127.0.0.1:{redis_port}"),
+                    node_listen,
+                    node_address,
                 });
-                redis_links.push(redis_link);
-                node_links.push(node_link);
             }
             let settings = NodeSettings {
                 program: options.program.clone(),
@@ -125,7 +133,8 @@ impl NodeCluster {
             node.wait_and_restart(START_LIMIT).await.with_context(|| format!("node {}", index + 1))?;
         }
         let ports: Vec<u16> = nodes.iter().map(FleetNode::port).collect();
-        let balancer = LoadBalancer::start(&folder, &ports).await?;
+        let balancer =
+            LoadBalancer::start(&folder, &ports, options.variant.connections.unwrap_or(CONNECTIONS)).await?;
         Ok(Self { nodes, balancer, redis, redis_links, node_links, database })
     }
 

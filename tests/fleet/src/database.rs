@@ -71,6 +71,12 @@ impl ClusterDatabase {
         format!("{}&target_session_attrs=read-write", url.replace(&one, &format!("{one},{other}")))
     }
 
+    /// Ids of the processes that the others of the servers are children of.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let replica = self.replica.iter().map(|replica| replica.server.pid());
+        std::iter::once(self.primary.pid()).chain(replica).collect()
+    }
+
     /// Runs a query at the primary.
     pub(crate) fn query_primary(&self, sql: &str) -> String {
         self.primary.query(sql)

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! hospes-fleet-acceptance serve REVISION EFFECTS [PORT]      the server under test, over stdio or HTTP
+//! hospes-fleet-acceptance serve-load PORT                    the server behind what is measured, over HTTP
 //! hospes-fleet-acceptance up FOLDER CONFIG                   a fleet until it is told to end; prints its URL
 //! hospes-fleet-acceptance check PART FOLDER CLIENTS SECONDS INTERVAL [assert]
-//!                                                            claims as lines of JSON
+//!                                                            claims and tables as lines of JSON
 //! ```
 //!
 //! `HOSPES_PROGRAM` names the program of a node; with `HOSPES_FLEET_NODES=0` there is one node without `[fleet]`, to try
@@ -13,27 +14,36 @@
 mod approval_run;
 mod balancer;
 mod call;
+mod call_load;
 mod child;
 mod claim;
 mod clocks;
 mod cluster;
+mod cost;
+mod crowd;
 mod cuts;
 mod database;
 mod decider;
 mod failover;
+mod figures;
 mod guarded_caller;
 mod http;
 mod journal;
+mod kept_connection;
 mod legacy_client;
+mod load_server;
 mod modern_client;
 mod node;
 mod outages;
 mod owners;
+mod peer_gateway;
 mod plain_client;
 mod rolls;
 mod scenario;
 mod slow_redis;
+mod stream_crowd;
 mod upstream;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,6 +76,7 @@ async fn run(words: &[&str]) -> Result<()> {
             let port = port.first().map(|port| port.parse()).transpose()?;
             upstream::serve(revision, Path::new(effects), port).await
         }
+        ["serve-load", port] => load_server::serve(port.parse()?).await,
         ["up", folder, servers] => {
             let mut options = options(folder)?;
             options.servers = std::fs::canonicalize(servers).with_context(|| format!("finding {servers}"))?;
@@ -85,13 +96,15 @@ async fn run(words: &[&str]) -> Result<()> {
                 "F6" => outages::end_engines(options(folder)?, size).await?,
                 "F7" => failover::lose_primary(options(folder)?, size).await?,
                 "F8" => clocks::set_apart(options(folder)?, size).await?,
-                _ => bail!("no part is called {part}; there are F2 to F8"),
+                "F9" => cost::compare_costs(options(folder)?, size).await?,
+                "F10" => crowd::hold_sessions(options(folder)?, size).await?,
+                _ => bail!("no part is called {part}; there are F2 to F10"),
             };
             claims.iter().try_for_each(claim::FleetClaim::print)
         }
         _ => bail!(
-            "expected `serve REVISION EFFECTS [PORT]`, `up FOLDER CONFIG` or
-                `check F2|F3|F4|F5|F6|F7|F8 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
+            "expected `serve REVISION EFFECTS [PORT]`, `serve-load PORT`, `up FOLDER CONFIG` or \
+             `check F2|F3|F4|F5|F6|F7|F8|F9|F10 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
         ),
     }
 }

@@ -92,6 +92,11 @@ impl FleetNode {
         self.settings.port
     }
 
+    /// Id of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Waits until the node serves.
     async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
         let start = Instant::now();

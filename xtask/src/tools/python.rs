@@ -48,6 +48,12 @@ impl PythonTools {
         Self::in_folder("python-packaging", &versions.pypi_packaging, &versions)
     }
 
+    /// Installs the gateway that `cargo xtask fleet` measures beside ours.
+    pub(crate) fn gateway() -> Result<Self> {
+        let versions = ToolVersions::read()?;
+        Self::in_folder("python-gateway", &versions.pypi_gateway, &versions)
+    }
+
     /// Installs the Python packages that compile for other systems.
     pub(crate) fn systems() -> Result<Self> {
         let versions = ToolVersions::read()?;
