@@ -290,15 +290,11 @@ async fn measure_processor(
             redis_commands(cluster).saturating_sub(commands) as f64 / result.answered.max(1) as f64;
         violations.extend(result.violations(&format!("{name}, {era}")));
         table.add(row(&format!("{name}, {era}"), &result));
-        parts.push(format!(
-            "{era} {} nodes and {} engines per call, {commands:.1} Redis commands",
-            result.cpu_of_a_call("nodes"),
-            engines_of_a_call(&result)
-        ));
+        parts.push(format!("{commands:.1} commands and {} for a call of {era}", engines_of_a_call(&result)));
         figures[era] = result.to_json();
         figures[era]["redis_commands_per_call"] = json!(commands);
     }
-    Ok(ProcessorTime { measured: format!("{name}: {}", parts.join(", ")), violations, figures })
+    Ok(ProcessorTime { measured: format!("engines of {name}: {}", parts.join(", ")), violations, figures })
 }
 
 /// Row of the table: seconds and, with calls, the time for each call.

@@ -15,7 +15,7 @@ use crate::cluster::ClusterOptions;
 use crate::cost::{GROUPS, groups, start_nodes, target};
 use crate::figures::{FigureTable, ValueSpread, build_of, quantile, save, time};
 use crate::load_server::LoadServer;
-use crate::peer_gateway::{PeerGateway, WORKERS};
+use crate::peer_gateway::PeerGateway;
 use crate::scenario::RunSize;
 use crate::stream_crowd::{NotificationRound, StreamCrowd};
 use crate::usage::ProcessGroups;
@@ -37,6 +37,9 @@ const WARM: Duration = Duration::from_secs(1);
 
 /// Changes of the list of tools.
 const ROUNDS: usize = 3;
+
+/// Sessions of the other gateway in the short form, which opens a few in each second.
+const SHORT_PEER_SESSIONS: usize = 40;
 
 /// Time for one change to reach all streams.
 const NOTIFICATION_LIMIT: Duration = Duration::from_secs(60);
@@ -95,40 +98,51 @@ pub(crate) async fn hold_sessions(mut options: ClusterOptions, size: RunSize) ->
     let ours = gateway.measure(&server, size).await.context("the fleet")?;
     drop(cluster);
     let mut claims = ours.claims(size);
-    let (version, theirs) = match measure_peer(&options, &server, size).await {
-        Ok(measured) => measured,
-        Err(error) => {
-            let failed = vec![format!("{error:#}")];
-            claims.push(FleetClaim::new(
-                "F10",
-                "beside mcp-contextforge-gateway",
-                "not measured".to_owned(),
-                failed,
-            ));
-            print_tables(&[(&format!("Hospes, {} nodes", options.nodes), &ours)], &options)?;
-            return Ok(claims);
-        }
+    let mut results = vec![(format!("Hospes, {} nodes", options.nodes), ours)];
+    let (workers, peer_size) = if size.is_long {
+        (&[1, 2][..], size)
+    } else {
+        (&[1][..], RunSize { clients: size.clients.min(SHORT_PEER_SESSIONS), ..size })
     };
-    let other = format!("mcp-contextforge-gateway {version}, {WORKERS} workers");
-    print_tables(&[(&format!("Hospes, {} nodes", options.nodes), &ours), (&other, &theirs)], &options)?;
-    let figures = json!({ "hospes": ours.to_json(), "peer": theirs.to_json(), "peer_version": version });
+    for workers in workers {
+        match measure_peer(&options, &server, peer_size, *workers).await {
+            Ok((name, theirs)) => {
+                claims.push(compare(&results[0].1, &theirs, &name, size.is_long));
+                results.push((name, theirs));
+            }
+            Err(error) => {
+                let claim = format!("beside mcp-contextforge-gateway with {workers} workers");
+                claims.push(FleetClaim::new(
+                    "F10",
+                    &claim,
+                    "not measured".to_owned(),
+                    vec![format!("{error:#}")],
+                ));
+            }
+        }
+    }
+    print_tables(&results, &options)?;
+    let figures = results.iter().map(|(name, result)| (name.clone(), result.to_json()));
+    let figures = json!({ "gateways": figures.collect::<serde_json::Map<_, _>>() });
     save(&options.folder.join("sessions.json"), &options.program, figures)?;
-    claims.push(compare(&ours, &theirs, &other, size.is_long));
     Ok(claims)
 }
 
-/// Measures the other gateway, and returns its version.
+/// Measures the other gateway, and returns its name with its version.
 async fn measure_peer(
     options: &ClusterOptions,
     server: &LoadServer,
     size: RunSize,
+    workers: usize,
 ) -> Result<(String, CrowdResult)> {
-    let peer = PeerGateway::start(&options.folder.join("contextforge"), &server.url()).await?;
+    let folder = options.folder.join(format!("contextforge{workers}"));
+    let peer = PeerGateway::start(&folder, &server.url(), workers).await?;
     let mut groups = ProcessGroups::default();
     peer.add_to(&mut groups);
     groups.add("server", vec![server.pid()]);
     let gateway = CrowdGateway { target: peer.target.clone(), groups, redis: peer.redis(), is_ours: false };
-    Ok((peer.version.clone(), gateway.measure(server, size).await?))
+    let name = format!("mcp-contextforge-gateway {}, workers: {workers}", peer.version);
+    Ok((name, gateway.measure(server, size).await?))
 }
 
 /// Raises the limit of open files as far as the system lets us, for us and all that we start.
@@ -301,7 +315,7 @@ fn compare(ours: &CrowdResult, theirs: &CrowdResult, name: &str, is_asserted: bo
     FleetClaim::new("F10", &format!("beside {name}"), measured, violations)
 }
 
-fn print_tables(results: &[(&str, &CrowdResult)], options: &ClusterOptions) -> Result<()> {
+fn print_tables(results: &[(String, CrowdResult)], options: &ClusterOptions) -> Result<()> {
     let title = format!("Sessions with open streams ({} build)", build_of(&options.program));
     let columns = [
         "",
@@ -320,7 +334,7 @@ fn print_tables(results: &[(&str, &CrowdResult)], options: &ClusterOptions) -> R
     let mut called =
         FigureTable::new(&title, &[&["", "calls/s", "p50", "p99", "failed"][..], &GROUPS].concat());
     for (name, result) in results {
-        let mut row = vec![(*name).to_owned(), result.sessions.to_string()];
+        let mut row = vec![name.clone(), result.sessions.to_string()];
         row.push(format!("{:.0}", result.sessions as f64 / result.open_time.as_secs_f64().max(f64::EPSILON)));
         row.extend([result.node_kib, result.redis_kib, result.balancer_kib].map(|kib| format!("{kib:.1}")));
         row.push(result.notified().to_string());

@@ -33,15 +33,12 @@ const ADMIN_LIMIT: Duration = Duration::from_secs(60);
 
 const ADMINISTRATOR: &str = "admin@example.com";
 
-/// Processes of its own, of which each uses one processor.
-pub(crate) const WORKERS: usize = 2;
-
 /// Connections of each worker to Redis.
 const REDIS_CONNECTIONS: usize = 12_000;
 
 /// Settings of its compose file, as far as they change how much a call costs or what it can do. Sessions and streams are
 /// off by default; limits of rates are off there as well.
-const SETTINGS: [(&str, &str); 31] = [
+const SETTINGS: [(&str, &str); 30] = [
     ("AUTH_CACHE_BATCH_QUERIES", "true"),
     ("AUTH_CACHE_ENABLED", "true"),
     ("CACHE_TYPE", "redis"),
@@ -58,7 +55,6 @@ const SETTINGS: [(&str, &str); 31] = [
     ("HTTPX_MAX_KEEPALIVE_CONNECTIONS", "300"),
     ("LOG_LEVEL", "ERROR"),
     ("AUDIT_TRAIL_ENABLED", "false"),
-    ("MCPGATEWAY_SESSION_AFFINITY_ENABLED", "true"),
     ("MCPGATEWAY_UI_ENABLED", "false"),
     ("METRICS_CACHE_ENABLED", "true"),
     ("OBSERVABILITY_ENABLED", "false"),
@@ -95,16 +91,18 @@ struct PeerPrograms {
 }
 
 impl PeerGateway {
-    /// Starts it and registers the server.
-    pub(crate) async fn start(folder: &Path, server: &str) -> Result<Self> {
+    /// Starts it with so many processes, of which each uses one processor, and registers the server. Several forward the
+    /// calls of a session to the one that has it, by its setting for session affinity.
+    pub(crate) async fn start(folder: &Path, server: &str, workers: usize) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let folder = fs::canonicalize(folder)?;
         let redis = RedisServer::start(
-            RedisOptions::default().with("maxclients", &(WORKERS * REDIS_CONNECTIONS).to_string()),
+            RedisOptions::default().with("maxclients", &(workers * REDIS_CONNECTIONS).to_string()),
         );
         let database = PostgresServer::start(PostgresOptions::default().with("fsync", "off"));
         let port = free_port()?;
-        let programs = PeerPrograms::new(&folder, port, &redis, &database)?;
+        let mut programs = PeerPrograms::new(&folder, port, &redis, &database)?;
+        programs.variables.push(("MCPGATEWAY_SESSION_AFFINITY_ENABLED", (workers > 1).to_string()));
         let version = programs
             .run(&["-c", "import importlib.metadata as m; print(m.version('mcp-contextforge-gateway'))"])?;
         let mut arguments =
@@ -113,7 +111,7 @@ impl PeerGateway {
                 .to_vec();
         arguments.extend([
             "--workers".to_owned(),
-            WORKERS.to_string(),
+            workers.to_string(),
             "--bind".to_owned(),
             format!("127.0.0.1:{port}"),
         ]);
