@@ -58,8 +58,10 @@ pub(crate) struct ClusterVariant {
     /// True if nodes reach Redis and each other directly: links that can be cut take time, and accept connections for a
     /// killed node, whose address refuses them outside of tests.
     pub(crate) has_direct_links: bool,
-    /// Connections of clients at once, if they are more than usual.
+    /// Connections of clients at each balancer at once, if they are more than usual.
     pub(crate) connections: Option<usize>,
+    /// Balancers besides the first, where one may not open enough files.
+    pub(crate) more_balancers: usize,
 }
 
 /// Fleet that ends when it is dropped.
@@ -67,6 +69,8 @@ pub(crate) struct ClusterVariant {
 pub(crate) struct NodeCluster {
     pub(crate) nodes: Vec<FleetNode>,
     pub(crate) balancer: LoadBalancer,
+    /// Others beside it, of the same nodes.
+    pub(crate) more_balancers: Vec<LoadBalancer>,
     pub(crate) redis: Option<RedisServer>,
     /// Ways of each node to Redis.
     redis_links: Vec<NetProxy>,
@@ -133,9 +137,15 @@ impl NodeCluster {
             node.wait_and_restart(START_LIMIT).await.with_context(|| format!("node {}", index + 1))?;
         }
         let ports: Vec<u16> = nodes.iter().map(FleetNode::port).collect();
-        let balancer =
-            LoadBalancer::start(&folder, &ports, options.variant.connections.unwrap_or(CONNECTIONS)).await?;
-        Ok(Self { nodes, balancer, redis, redis_links, node_links, database })
+        let connections = options.variant.connections.unwrap_or(CONNECTIONS);
+        let balancer = LoadBalancer::start(&folder, &ports, connections).await?;
+        let mut more_balancers = Vec::new();
+        for number in 0..options.variant.more_balancers {
+            let folder = folder.join(format!("balancer{}", number + 2));
+            fs::create_dir_all(&folder)?;
+            more_balancers.push(LoadBalancer::start(&folder, &ports, connections).await?);
+        }
+        Ok(Self { nodes, balancer, more_balancers, redis, redis_links, node_links, database })
     }
 
     /// Drops all bytes between a node and Redis, without a word to either.

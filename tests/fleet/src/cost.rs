@@ -110,7 +110,8 @@ pub(crate) fn groups(cluster: &NodeCluster, server: &LoadServer) -> ProcessGroup
     groups.add("nodes", cluster.nodes.iter().map(|node| node.pid()).collect());
     groups.add("Redis", cluster.redis.iter().map(|redis| redis.pid()).collect());
     groups.add("PostgreSQL", cluster.database.iter().flat_map(|database| database.pids()).collect());
-    groups.add("HAProxy", vec![cluster.balancer.pid()]);
+    let balancers = std::iter::once(&cluster.balancer).chain(&cluster.more_balancers);
+    groups.add("HAProxy", balancers.map(|balancer| balancer.pid()).collect());
     groups.add("server", vec![server.pid()]);
     groups
 }

@@ -20,6 +20,15 @@ use crate::scenario::RunSize;
 use crate::stream_crowd::{NotificationRound, StreamCrowd};
 use crate::usage::ProcessGroups;
 
+/// Open files of a process that has a connection for each session, besides these.
+const FILES_BESIDES: u64 = 4096;
+
+/// Open files of a balancer besides those of connections.
+const FILES_OF_BALANCER: u64 = 500;
+
+/// Open files with which one balancer has room for all connections.
+const WHOLE_FILES: u64 = 65_536;
+
 /// Sessions of the first calls, after which memory is looked at.
 const FIRST_SESSIONS: usize = 20;
 
@@ -59,6 +68,8 @@ const TAIL_BAR: f64 = 1.0 / 20.0;
 /// Gateway with many sessions.
 struct CrowdGateway<'a> {
     target: CallTarget,
+    /// Ports at which streams are opened besides that of the target.
+    more_ports: Vec<u16>,
     groups: ProcessGroups,
     redis: &'a RedisServer,
     /// True if it is a fleet of ours, which serves revision 2026-07-28, too.
@@ -82,15 +93,17 @@ struct CrowdResult {
 
 /// Holds the sessions; `size` has their number, the length of the calls and the seconds for opening them.
 pub(crate) async fn hold_sessions(mut options: ClusterOptions, size: RunSize) -> Result<Vec<FleetClaim>> {
-    provide_files(size.clients)?;
+    let files = provide_files(size.clients)?;
     std::fs::create_dir_all(&options.folder)?;
     options.folder = std::fs::canonicalize(&options.folder)?;
-    // Two and a half for each session: its stream, and others while it is opened.
-    options.variant.connections = Some((size.clients * 5 / 2).max(4000));
+    let (connections, balancers) = plan_balancers(size.clients, files);
+    options.variant.connections = Some(connections);
+    options.variant.more_balancers = balancers - 1;
     let server = LoadServer::start(&options.folder).await?;
     let cluster = start_nodes(&options, "fleet", options.nodes, true).await?;
     let gateway = CrowdGateway {
         target: target(cluster.balancer.port()),
+        more_ports: cluster.more_balancers.iter().map(|balancer| balancer.port()).collect(),
         groups: groups(&cluster, &server),
         redis: cluster.redis.as_ref().context("F10 needs a fleet")?,
         is_ours: true,
@@ -140,39 +153,54 @@ async fn measure_peer(
     let mut groups = ProcessGroups::default();
     peer.add_to(&mut groups);
     groups.add("server", vec![server.pid()]);
-    let gateway = CrowdGateway { target: peer.target.clone(), groups, redis: peer.redis(), is_ours: false };
+    let gateway = CrowdGateway {
+        target: peer.target.clone(),
+        more_ports: Vec::new(),
+        groups,
+        redis: peer.redis(),
+        is_ours: false,
+    };
     let name = format!("mcp-contextforge-gateway {}, workers: {workers}", peer.version);
     Ok((name, gateway.measure(server, size).await?))
 }
 
-/// Raises the limit of open files as far as the system lets us, for us and all that we start.
-fn provide_files(sessions: usize) -> Result<()> {
-    let wanted = u64::try_from(sessions)? * 6 + 5536;
+/// Raises the limit of open files as far as this takes, for us and all that we start. Returns the limit.
+fn provide_files(sessions: usize) -> Result<u64> {
+    let wanted = u64::try_from(sessions)? + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
+    let maximum = limit.maximum.unwrap_or(WHOLE_FILES).min(WHOLE_FILES);
+    ensure!(
+        maximum >= wanted,
+        "{sessions} sessions need {wanted} open files of one process, and `ulimit -Hn` is {maximum}: raise `nofile` in \
+         /etc/security/limits.conf, or LimitNOFILE of the service that started this, to {WHOLE_FILES}"
+    );
+    if limit.current.is_some_and(|current| current < maximum) {
+        let raised = Rlimit { current: Some(maximum), maximum: limit.maximum };
+        setrlimit(Resource::Nofile, raised).with_context(|| format!("raising `ulimit -n` to {maximum}"))?;
     }
-    // Root may raise the maximum as well.
-    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum.map(|maximum| maximum.max(wanted)) };
-    let done = setrlimit(Resource::Nofile, raised);
-    let maximum = limit.maximum.unwrap_or(u64::MAX);
-    done.with_context(|| {
-        format!(
-            "{sessions} sessions need {wanted} open files, and `ulimit -Hn` is {maximum}: run this as root, or raise `nofile` in \
-             /etc/security/limits.conf to {wanted} and sign in again"
-        )
-    })
+    Ok(maximum)
+}
+
+/// Returns the connections of each balancer, and the number of balancers: one opens two files for each connection.
+fn plan_balancers(sessions: usize, files: u64) -> (usize, usize) {
+    // Two and a half for each session: its stream, and others while it is opened.
+    let wanted = (sessions * 5 / 2).max(4000);
+    let most = usize::try_from(files.saturating_sub(FILES_OF_BALANCER) / 2).unwrap_or(usize::MAX).max(1);
+    let balancers = wanted.div_ceil(most);
+    (wanted.div_ceil(balancers), balancers)
 }
 
 impl CrowdGateway<'_> {
     async fn measure(&self, server: &LoadServer, size: RunSize) -> Result<CrowdResult> {
-        let first = StreamCrowd::open(&self.target, FIRST_SESSIONS, size.interval).await;
+        let first = StreamCrowd::open(&[self.target.clone()], FIRST_SESSIONS, size.interval).await;
         ensure!(!first.sessions.is_empty(), "no session was opened: {:?}", first.failures.first());
         self.call(&first.sessions, WARM).await?;
         drop(first);
         sleep(SETTLE_TIME).await;
         let before = self.memory()?;
-        let mut crowd = StreamCrowd::open(&self.target, size.clients, size.interval).await;
+        let mut targets = vec![self.target.clone()];
+        targets.extend(self.more_ports.iter().map(|port| CallTarget { port: *port, ..self.target.clone() }));
+        let mut crowd = StreamCrowd::open(&targets, size.clients, size.interval).await;
         sleep(SETTLE_TIME).await;
         let after = self.memory()?;
         let count = crowd.sessions.len().max(1) as f64;
@@ -353,4 +381,17 @@ fn print_tables(results: &[(String, CrowdResult)], options: &ClusterOptions) -> 
     }
     held.print()?;
     called.print()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balancers_have_room_for_all_connections() {
+        assert_eq!(plan_balancers(10_000, 65_536), (25_000, 1));
+        assert_eq!(plan_balancers(10_000, 20_000), (8334, 3));
+        assert_eq!(plan_balancers(300, 20_000), (4000, 1));
+        assert_eq!(plan_balancers(10, 0).1, 4000);
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) async fn serve(port: u16) -> Result<()> {
             move |handle: ServerHandle, Args(TextArgument { text }): Args<TextArgument>| {
                 let number = changes.fetch_add(1, Ordering::SeqCst);
                 async move {
-                    if number % 2 == 0 {
+                    if number.is_multiple_of(2) {
                         let tool = Tool::new("added").description("Comes and goes.");
                         handle
                             .add_tool(tool, async |Args(TextArgument { text }): Args<TextArgument>| text)

@@ -53,8 +53,8 @@ pub(crate) struct NotificationRound {
 }
 
 impl StreamCrowd {
-    /// Opens sessions until there are so many, or the time is up.
-    pub(crate) async fn open(target: &CallTarget, count: usize, limit: Duration) -> Self {
+    /// Opens sessions at the targets in turn, until there are so many, or the time is up.
+    pub(crate) async fn open(targets: &[CallTarget], count: usize, limit: Duration) -> Self {
         let start = Instant::now();
         let (told, news) = mpsc::unbounded_channel();
         let (mut sessions, mut failures) = (Vec::new(), Vec::new());
@@ -62,8 +62,8 @@ impl StreamCrowd {
         let mut begun = 0;
         while sessions.len() + failures.len() < count {
             while begun < count && opening.len() < OPENERS {
+                let target = targets[begun % targets.len()].clone();
                 begun += 1;
-                let target = target.clone();
                 opening.spawn(async move {
                     timeout(OPEN_LIMIT, open_stream(&target)).await.context("not open in time")?
                 });
