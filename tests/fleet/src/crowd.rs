@@ -192,7 +192,8 @@ fn plan_balancers(sessions: usize, files: u64) -> (usize, usize) {
 
 impl CrowdGateway<'_> {
     async fn measure(&self, server: &LoadServer, size: RunSize) -> Result<CrowdResult> {
-        let first = StreamCrowd::open(&[self.target.clone()], FIRST_SESSIONS, size.interval).await;
+        let first =
+            StreamCrowd::open(std::slice::from_ref(&self.target), FIRST_SESSIONS, size.interval).await;
         ensure!(!first.sessions.is_empty(), "no session was opened: {:?}", first.failures.first());
         self.call(&first.sessions, WARM).await?;
         drop(first);
