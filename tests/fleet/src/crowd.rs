@@ -324,8 +324,11 @@ fn compare(ours: &CrowdResult, theirs: &CrowdResult, name: &str, is_asserted: bo
     let rate = our_calls.rate() / their_calls.rate().max(f64::EPSILON);
     let tail = our_calls.quantile(0.99) as f64 / (their_calls.quantile(0.99) as f64).max(f64::EPSILON);
     let mut violations = Vec::new();
-    if their_calls.times.is_empty() {
-        violations.extend(their_calls.violations("the other gateway"));
+    for (calls, what) in [(our_calls, "ours"), (their_calls, "the other gateway")] {
+        // Without answers, the ratio is one of nothing.
+        if calls.times.is_empty() {
+            violations.extend(calls.violations(what));
+        }
     }
     if is_asserted && rate < RATE_BAR {
         violations.push(format!("{rate:.1} times its calls/s; the bar is {RATE_BAR}"));
