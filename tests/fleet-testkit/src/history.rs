@@ -104,11 +104,18 @@ impl<O: Debug> OperationHistory<O> {
             let left = || operations.iter().enumerate().filter(|(index, _)| done & 1 << index == 0);
             // Nothing may come before an operation that had returned when it was invoked.
             let first_return = left().filter_map(|(_, recorded)| recorded.returned).min().unwrap_or(u64::MAX);
-            for (index, recorded) in left().filter(|(_, recorded)| recorded.invoked < first_return) {
-                if let Some(next) = model.apply(&state, &recorded.operation) {
-                    open.push((done | 1 << index, next));
-                }
-            }
+            let possible = left().filter(|(_, recorded)| recorded.invoked < first_return);
+            let mut next: Vec<_> = possible
+                .filter_map(|(index, recorded)| {
+                    let after = model.apply(&state, &recorded.operation)?;
+                    // One without an answer that changes nothing might as well never take effect.
+                    let is_idle = recorded.returned.is_none() && after == state;
+                    (!is_idle).then_some((recorded.returned.is_none(), index, after))
+                })
+                .collect();
+            // The last one is tried first: the earliest with an answer. Most histories are possible in about that order.
+            next.sort_by_key(|(is_lost, index, _)| std::cmp::Reverse((*is_lost, *index)));
+            open.extend(next.into_iter().map(|(_, index, after)| (done | 1 << index, after)));
         }
         Err(format!("the history is not linearizable: {operations:#?}"))
     }

@@ -1,6 +1,6 @@
 //! Engines that are broken on purpose, each in one way, to show that the contract's cases find it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{LONG_LEASE, TestFleet, failed_cases};
+use crate::fixture::{TestFleet, failed_cases};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 
 /// Ways in which an engine is broken.
@@ -38,10 +38,12 @@ pub(crate) enum RelayMutation {
     HintAsTruth,
     /// A key is used in the attempt of whoever asks.
     OnceForEachAttempt,
+    /// A handle that has found no labels of a data flow does not look again.
+    LabelsKeptNegative,
 }
 
 /// Case that has to fail for each mutation.
-const FOUND_BY: [(RelayMutation, &str); 7] = [
+const FOUND_BY: [(RelayMutation, &str); 8] = [
     (RelayMutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
     (RelayMutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
     (RelayMutation::AppendWithoutPending, "each_request_is_answered_once"),
@@ -49,6 +51,7 @@ const FOUND_BY: [(RelayMutation, &str); 7] = [
     (RelayMutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
     (RelayMutation::HintAsTruth, "a_change_is_found_without_a_hint"),
     (RelayMutation::OnceForEachAttempt, "a_key_is_used_once"),
+    (RelayMutation::LabelsKeptNegative, "labels_of_another_node_are_seen_after_none"),
 ];
 
 #[tokio::test(start_paused = true)]
@@ -78,17 +81,24 @@ pub(crate) struct AlteredRelay {
     delay: Duration,
     /// Sessions that were looked up, for [`RelayMutation::HintAsTruth`].
     known: Mutex<HashMap<SessionKey, RelaySession>>,
+    /// Flows that had no labels, for [`RelayMutation::LabelsKeptNegative`].
+    without_labels: Mutex<HashSet<FlowKey>>,
 }
 
 impl AlteredRelay {
+    /// Creates a relay that may be broken, whose answers about leases may be late.
+    pub(crate) fn new(inner: Arc<dyn Relay>, mutation: Option<RelayMutation>, delay: Duration) -> Self {
+        Self { inner, mutation, delay, known: Mutex::default(), without_labels: Mutex::default() }
+    }
+
     /// Creates a relay that is broken in this way.
     pub(crate) fn broken(inner: Arc<dyn Relay>, mutation: RelayMutation) -> Self {
-        Self { inner, mutation: Some(mutation), delay: Duration::ZERO, known: Mutex::default() }
+        Self::new(inner, Some(mutation), Duration::ZERO)
     }
 
     /// Creates a relay whose answers about leases are late.
     pub(crate) fn late(inner: Arc<dyn Relay>, delay: Duration) -> Self {
-        Self { inner, mutation: None, delay, known: Mutex::default() }
+        Self::new(inner, None, delay)
     }
 
     fn is(&self, mutation: RelayMutation) -> bool {
@@ -96,13 +106,19 @@ impl AlteredRelay {
     }
 
     /// Returns the answer about a lease, late and measured as this relay does.
-    async fn answer_late(&self, lease: Result<NodeLease, RelayError>) -> Result<NodeLease, RelayError> {
+    async fn answer_late(
+        &self,
+        lease: impl Future<Output = Result<NodeLease, RelayError>>,
+    ) -> Result<NodeLease, RelayError> {
+        let sent = Instant::now();
+        let lease = lease.await;
         if !self.delay.is_zero() {
             sleep(self.delay).await;
         }
         match lease {
             Ok(lease) if self.is(RelayMutation::LeaseFromReply) => {
-                Ok(NodeLease::measured(lease.node, Instant::now(), LONG_LEASE, Duration::ZERO))
+                let late = lease.valid_until + sent.elapsed();
+                Ok(NodeLease::measured(lease.node, late, Duration::ZERO, Duration::ZERO))
             }
             lease => lease,
         }
@@ -195,7 +211,18 @@ impl Relay for AlteredRelay {
         labels: &'a [&'a str],
         lifetime: Duration,
     ) -> RelayFuture<'a, Vec<Box<str>>> {
-        self.inner.add_labels(flow, labels, lifetime)
+        Box::pin(async move {
+            let is_kept = self.is(RelayMutation::LabelsKeptNegative);
+            if is_kept && labels.is_empty() && self.without_labels.lock().contains(flow) {
+                return Ok(Vec::new());
+            }
+            let all = self.inner.add_labels(flow, labels, lifetime).await?;
+            match all.is_empty() {
+                true => self.without_labels.lock().insert(*flow),
+                false => self.without_labels.lock().remove(flow),
+            };
+            Ok(all)
+        })
     }
 
     fn hint(&self, hint: RelayHint) {
@@ -211,11 +238,11 @@ impl Relay for AlteredRelay {
     }
 
     fn join<'a>(&'a self, node: &'a NodeRecord) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move { self.answer_late(self.inner.join(node).await).await })
+        Box::pin(async move { self.answer_late(self.inner.join(node)).await })
     }
 
     fn renew<'a>(&'a self, lease: &'a NodeLease) -> RelayFuture<'a, NodeLease> {
-        Box::pin(async move { self.answer_late(self.inner.renew(lease).await).await })
+        Box::pin(async move { self.answer_late(self.inner.renew(lease)).await })
     }
 
     fn find<'a>(&'a self, session: &'a SessionKey) -> RelayFuture<'a, Option<RelaySession>> {
@@ -240,7 +267,12 @@ impl Relay for AlteredRelay {
         me: &'a NodeId,
     ) -> RelayFuture<'a, RelaySession> {
         Box::pin(async move {
-            let owner = self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner;
+            let owner = match self.mutation {
+                Some(RelayMutation::AdoptWithoutEpoch | RelayMutation::AdoptInTwoSteps) => {
+                    self.inner.find(session).await?.ok_or(RelayError::Gone)?.owner
+                }
+                _ => return self.inner.adopt(session, dead, me).await,
+            };
             match self.mutation {
                 Some(RelayMutation::AdoptWithoutEpoch) if owner.node == dead.node => {
                     self.inner.adopt(session, &owner, me).await

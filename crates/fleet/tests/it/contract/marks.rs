@@ -19,6 +19,7 @@ cases_of!(
     a_rate_limit_is_shared,
     a_rate_limit_frees_uses_over_time,
     labels_are_added_and_shared,
+    labels_of_another_node_are_seen_after_none,
     too_many_labels_are_an_error,
     labels_are_forgotten_after_their_lifetime,
     a_hint_reaches_every_node,
@@ -98,6 +99,15 @@ async fn labels_are_added_and_shared(fleet: TestFleet) {
     assert_eq!(add(&two, &flow, &["a untrusted"]).await, ["a untrusted", "private"]);
     assert_eq!(add(&one, &flow, &[]).await, ["a untrusted", "private"]);
     assert!(add(&one, &FlowKey::new(&[b"ann", b"other"]), &[]).await.is_empty());
+}
+
+/// A flow without labels has to be looked up again: another node may have added some.
+async fn labels_of_another_node_are_seen_after_none(fleet: TestFleet) {
+    let (one, two) = (fleet.relay(), fleet.relay());
+    let flow = FlowKey::new(&[b"ann", b"browser"]);
+    assert!(one.add_labels(&flow, &[], LIFETIME).await.unwrap().is_empty());
+    two.add_labels(&flow, &["private"], LIFETIME).await.unwrap();
+    assert_eq!(one.add_labels(&flow, &[], LIFETIME).await.unwrap(), [Box::from("private")]);
 }
 
 async fn too_many_labels_are_an_error(fleet: TestFleet) {

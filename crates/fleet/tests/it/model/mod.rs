@@ -1,38 +1,35 @@
 //! Random sequences of operations on one session, compared with a model, on both engines.
 //!
-//! Three handles act as nodes. A handle that was declared dead joins again under a new id. Every write may be repeated
-//! at once, as after a lost answer, and any earlier write may arrive again later, as after a long delay.
+//! Three handles act as nodes. A handle whose lease has ended joins again under a new id. Every write is repeated at
+//! once, as after a lost answer, and any earlier write may arrive again later, as after a long delay. The engine may be
+//! replaced, with or without its sessions and leases, while nodes still count on theirs.
 
+mod engines;
 mod sequential;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hospes_fleet::redis::RedisRelay;
-use hospes_fleet::session::{NewSession, SessionChange, SessionKey, SessionOwner, SessionState};
-use hospes_fleet::stream::{
-    AppendResult, EventKind, EventPosition, NewEvent, NewStream, PendingAnswer, StreamNumber,
-};
-use hospes_fleet::{MemoryRelay, MemoryStore, Relay, RelayError};
-use hospes_fleet_testkit::eventually;
-use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
+use hospes_fleet::node::{NodeId, NodeLease};
+use hospes_fleet::session::{SessionKey, SessionOwner, SessionState};
+use hospes_fleet::stream::EventPosition;
+use hospes_fleet::{Relay, RelayError};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use tokio::time::Instant;
 
-use self::sequential::{REQUESTS, SessionModel, SessionWrite, WriteAnswer, payload};
-use crate::broken::{AlteredRelay, RelayMutation};
-use crate::fixture::{TestNode, fleet_keys, redis_settings, test_settings};
+pub(crate) use self::sequential::{REQUESTS, STREAM, SessionModel, SessionWrite, WriteAnswer, perform_write};
+use crate::fixture::{TestNode, test_settings};
 
-const STREAM: StreamNumber = StreamNumber { epoch: 1, counter: 1 };
 const HANDLES: usize = 3;
 
-/// Lifetime that does not end while leases do, again and again.
-const LONG_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Number of tries to get an answer that is not in doubt.
+const MAX_TRIES: usize = 100;
 
 /// Step of a sequence. Numbers are handles, or offsets to what the model expects.
 #[derive(Clone, Debug)]
 enum ModelStep {
+    /// Creates the session, or restores one that the engine has lost.
     Reserve {
         by: usize,
     },
@@ -50,13 +47,21 @@ enum ModelStep {
         skip: u64,
         answers: Option<usize>,
     },
+    /// Looks up the session and reads its stream after a position.
+    Read {
+        by: usize,
+        after: u64,
+    },
+    Touch {
+        by: usize,
+    },
     Close {
         by: usize,
     },
     Renew {
         by: usize,
     },
-    /// The lease of a node ends.
+    /// The lease of a node ends, by its time.
     Expire {
         node: usize,
     },
@@ -64,7 +69,7 @@ enum ModelStep {
     Rejoin {
         node: usize,
     },
-    /// The engine is replaced, with or without its data.
+    /// The engine is replaced. All leases are lost, which the nodes do not know, and perhaps the sessions as well.
     Replace {
         lose: bool,
     },
@@ -82,10 +87,12 @@ fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
         2 => (by(), by()).prop_map(|(by, to)| ModelStep::HandOver { by, to }),
         6 => (by(), 0..2_u64, prop::option::of(0..REQUESTS.len()))
             .prop_map(|(by, skip, answers)| ModelStep::Append { by, skip, answers }),
+        3 => (by(), 0..4_u64).prop_map(|(by, after)| ModelStep::Read { by, after }),
+        1 => by().prop_map(|by| ModelStep::Touch { by }),
         1 => by().prop_map(|by| ModelStep::Close { by }),
         2 => by().prop_map(|by| ModelStep::Renew { by }),
         3 => by().prop_map(|node| ModelStep::Expire { node }),
-        2 => by().prop_map(|node| ModelStep::Rejoin { node }),
+        3 => by().prop_map(|node| ModelStep::Rejoin { node }),
         1 => any::<bool>().prop_map(|lose| ModelStep::Replace { lose }),
         4 => any::<prop::sample::Index>().prop_map(|earlier| ModelStep::Late { earlier }),
     ];
@@ -94,13 +101,23 @@ fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
 
 /// Engine whose leases end, and which is replaced, when a test says so.
 trait ModelEngine {
+    /// Duration of its leases.
+    const LEASE: Duration;
+    /// Time for which a replaced engine is in doubt.
+    const WINDOW: Duration;
+    /// True if leases end by their time alone, so that a node knows as well when its lease has ended.
+    const HAS_REAL_LEASES: bool;
+
     fn relay(&self) -> Arc<dyn Relay>;
 
-    /// Ends the lease of this node, as its time would; those of the others go on.
-    async fn expire(&self, node: &TestNode, others: &[&TestNode]);
+    /// Lets time pass.
+    async fn wait(&self, time: Duration);
 
-    /// Replaces the engine. Leases are lost even if sessions are kept, as if they had been taken a moment ago.
-    async fn replace(&self, lose: bool);
+    /// Ends the lease of this node without its time, where leases do not end by their time.
+    async fn end_lease(&self, node: &TestNode);
+
+    /// Replaces the engine and loses the leases of these nodes.
+    async fn replace(&self, nodes: &[TestNode], lose: bool);
 }
 
 /// Session, handles and the model.
@@ -108,6 +125,14 @@ struct ModelRun<E> {
     engine: E,
     session: SessionKey,
     nodes: Vec<TestNode>,
+    /// Ids that each handle has had.
+    own: Vec<BTreeSet<NodeId>>,
+    /// End of each lease that the engine has.
+    lease_ends: BTreeMap<NodeId, Instant>,
+    /// Leases as the nodes know them.
+    leases: BTreeMap<NodeId, NodeLease>,
+    /// Time before which a handle must not be certain of what others own and what is missing.
+    doubtful_until: Instant,
     model: SessionModel,
     sent: Vec<SessionWrite>,
 }
@@ -117,16 +142,64 @@ impl<E: ModelEngine> ModelRun<E> {
         let mut run = Self {
             session: SessionKey::new(None, name),
             nodes: Vec::new(),
+            own: vec![BTreeSet::new(); HANDLES],
+            lease_ends: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            doubtful_until: Instant::now(),
             model: SessionModel::default(),
             sent: Vec::new(),
             engine,
         };
-        for _ in 0..HANDLES {
-            let node = TestNode::join(run.engine.relay()).await;
-            run.model.alive.insert(node.id);
-            run.nodes.push(node);
+        for handle in 0..HANDLES {
+            let relay = run.engine.relay();
+            run.join(handle, relay).await;
         }
         run
+    }
+
+    async fn join(&mut self, handle: usize, relay: Arc<dyn Relay>) {
+        let sent = Instant::now();
+        let node = TestNode::join(relay).await;
+        self.own[handle].insert(node.id);
+        self.note_lease(&node.lease, sent);
+        match self.nodes.get_mut(handle) {
+            Some(known) => *known = node,
+            None => self.nodes.push(node),
+        }
+    }
+
+    fn note_lease(&mut self, lease: &NodeLease, sent: Instant) {
+        self.lease_ends.insert(lease.node, sent + E::LEASE);
+        self.leases.insert(lease.node, lease.clone());
+        self.note_time();
+    }
+
+    /// Takes the leases that have ended out of the model.
+    fn note_time(&mut self) {
+        let now = Instant::now();
+        self.lease_ends.retain(|_, end| *end > now);
+        self.model.alive = self.lease_ends.keys().copied().collect();
+    }
+
+    /// Lets time pass while the other nodes renew their leases.
+    async fn wait_except(&mut self, time: Duration, silent: Option<usize>) {
+        let until = Instant::now() + time;
+        loop {
+            self.engine.wait((until - Instant::now()).min(E::LEASE / 3)).await;
+            // Nothing takes time between the end of a lease and what comes next.
+            if Instant::now() >= until {
+                break;
+            }
+            for node in (0..HANDLES).filter(|node| Some(*node) != silent) {
+                self.note_time();
+                // Renewals take time, too.
+                if self.lease_ends.contains_key(&self.nodes[node].id) && Instant::now() + E::LEASE / 6 < until
+                {
+                    self.renew(node).await;
+                }
+            }
+        }
+        self.note_time();
     }
 
     /// Owner as this handle would name itself: with the present epoch if it owns the session, else with its last one.
@@ -136,9 +209,23 @@ impl<E: ModelEngine> ModelRun<E> {
     }
 
     async fn step(&mut self, step: &ModelStep) {
+        self.note_time();
         let me = |by: usize| self.as_owner(by);
         let write = match step {
-            ModelStep::Reserve { by } => SessionWrite::Reserve { by: *by, owner: self.nodes[*by].first() },
+            ModelStep::Reserve { by } => {
+                let last = self.model.owners.values().last();
+                let owner = match last {
+                    // Only the process that owned a lost session restores it, with the next epoch.
+                    Some(last) if self.model.session.is_none() => {
+                        if !self.own[*by].contains(&last.node) {
+                            return;
+                        }
+                        last.next(self.nodes[*by].id)
+                    }
+                    _ => self.nodes[*by].first(),
+                };
+                SessionWrite::Reserve { by: *by, owner }
+            }
             ModelStep::Adopt { by, epochs_ago } => {
                 let epoch =
                     self.model.owners.keys().last().map_or(1, |last| last.saturating_sub(*epochs_ago));
@@ -156,6 +243,7 @@ impl<E: ModelEngine> ModelRun<E> {
                 let me = self.as_owner(*by);
                 SessionWrite::Append { by: *by, me, sequence: next + skip, answers: *answers }
             }
+            ModelStep::Touch { by } => SessionWrite::Touch { by: *by, me: me(*by) },
             ModelStep::Close { by } => SessionWrite::Close { by: *by, me: me(*by) },
             ModelStep::Late { earlier } => {
                 if self.sent.is_empty() {
@@ -164,6 +252,7 @@ impl<E: ModelEngine> ModelRun<E> {
                 let write = self.sent[earlier.index(self.sent.len())].clone();
                 return self.send_once(&write).await;
             }
+            ModelStep::Read { by, after } => return self.read(*by, *after).await,
             ModelStep::Renew { by } => return self.renew(*by).await,
             ModelStep::Expire { node } => return self.expire(*node).await,
             ModelStep::Rejoin { node } => return self.rejoin(*node).await,
@@ -180,233 +269,139 @@ impl<E: ModelEngine> ModelRun<E> {
     }
 
     async fn send_once(&mut self, write: &SessionWrite) {
+        let by = write.by();
+        let is_foreign =
+            matches!(write, SessionWrite::Adopt { dead, .. } if !self.own[by].contains(&dead.node));
+        let relay = Arc::clone(&self.nodes[by].relay);
+        let session = self.session;
+        let answer = match is_foreign {
+            true => self.certain(async || perform_write(&*relay, &session, write).await).await,
+            false => perform_write(&*relay, &session, write)
+                .await
+                .unwrap_or_else(|error| panic!("{write:?}: {error}")),
+        };
+        let owner_before = self.model.owners.len();
         let expected = self.model.apply(write);
-        let answer = self.perform(write).await;
         assert_eq!(answer, expected, "{write:?}");
+        if let SessionWrite::Adopt { dead, .. } = write
+            && is_foreign
+            && E::HAS_REAL_LEASES
+            && self.model.owners.len() > owner_before
+        {
+            let lease = &self.leases[&dead.node];
+            assert!(!lease.is_valid(Instant::now()), "{write:?}: the owner still counts on its lease");
+        }
     }
 
-    async fn perform(&self, write: &SessionWrite) -> WriteAnswer {
-        let answer = match write {
-            SessionWrite::Reserve { by, owner } => {
-                let record = NewSession::pending(*b"").with_state(SessionState::Active);
-                let reserved =
-                    self.nodes[*by].relay.reserve(&self.session, owner, &record, LONG_LIFETIME).await;
-                reserved.map(|()| WriteAnswer::Done)
+    /// Repeats an operation until its answer is not in doubt, which must not be too early.
+    async fn certain<T>(&mut self, operation: impl AsyncFn() -> Result<T, RelayError>) -> T {
+        for _ in 0..MAX_TRIES {
+            self.note_time();
+            match operation().await {
+                Err(RelayError::Recovering { retry_in }) => {
+                    assert!(retry_in <= E::WINDOW, "{retry_in:?}");
+                    self.wait_except(retry_in, None).await;
+                }
+                answer => {
+                    assert!(Instant::now() >= self.doubtful_until, "certain too early");
+                    return answer.unwrap_or_else(|error| panic!("{error}"));
+                }
             }
-            SessionWrite::Adopt { by, dead, me } => {
-                // The engine notices with an adoption that it was replaced; the window of this test has no length.
-                let adopted = eventually("the recovery window ends", async || {
-                    match self.nodes[*by].relay.adopt(&self.session, dead, me).await {
-                        Err(RelayError::Recovering { retry_in: Duration::ZERO }) => None,
-                        adopted => Some(adopted),
-                    }
-                });
-                adopted.await.map(|session| WriteAnswer::Owned(session.owner))
-            }
-            SessionWrite::HandOver { by, me, target } => {
-                self.nodes[*by].relay.hand_over(&self.session, me, target).await.map(WriteAnswer::Owned)
-            }
-            SessionWrite::OpenStream { by, me } => {
-                let pending = REQUESTS.map(|request| PendingAnswer::new(request, *b""));
-                let stream = NewStream::of_requests(STREAM, pending.to_vec());
-                let opened = self.nodes[*by].relay.open_stream(&self.session, me, &stream).await;
-                opened.map(|_| WriteAnswer::Done)
-            }
-            SessionWrite::Append { by, me, sequence, answers } => {
-                let kind = answers.map_or(EventKind::Message, |request| EventKind::Answer(REQUESTS[request]));
-                let payload = payload(*sequence, *answers);
-                let event = NewEvent::new(*sequence, kind, &payload);
-                let appended = self.nodes[*by].relay.append(&self.session, me, STREAM, &event).await;
-                appended.map(|appended| match appended {
-                    AppendResult::At(position) => WriteAnswer::Appended(position.sequence),
-                    _ => WriteAnswer::AlreadyAnswered,
-                })
-            }
-            SessionWrite::Close { by, me } => {
-                let close = [SessionChange::State(SessionState::Closed)];
-                self.nodes[*by].relay.change(&self.session, me, &close).await.map(|()| WriteAnswer::Done)
-            }
+        }
+        panic!("the engine stays in doubt")
+    }
+
+    /// Compares what a node reads with the model.
+    async fn read(&mut self, by: usize, after: u64) {
+        let relay = Arc::clone(&self.nodes[by].relay);
+        let session = self.session;
+        let is_missing = self.model.session.is_none();
+        let found = match is_missing {
+            true => self.certain(async || relay.find(&session).await).await,
+            false => relay.find(&session).await.unwrap(),
         };
-        answer.unwrap_or_else(|error| match error {
-            RelayError::Fenced { now } => WriteAnswer::Fenced(now),
-            RelayError::Gone => WriteAnswer::Gone,
-            RelayError::OutOfOrder { expected } => WriteAnswer::OutOfOrder(expected),
-            error => panic!("{write:?}: {error}"),
-        })
+        let known = self.model.session.as_ref();
+        assert_eq!(found.as_ref().map(|found| found.owner), known.map(|known| known.owner));
+        let is_closed = found.is_some_and(|found| found.state == SessionState::Closed);
+        assert_eq!(is_closed, known.is_some_and(|known| known.is_closed));
+        let stream = known.and_then(|known| known.stream.clone());
+        let after = stream.iter().flat_map(|stream| &stream.events).nth(after.saturating_sub(1) as usize);
+        let after = after.map_or_else(EventPosition::default, |event| event.1);
+        let read = async || relay.read(&session, STREAM, after, 100).await;
+        let page = if stream.is_none() { self.certain(read).await } else { read().await.unwrap() };
+        assert_eq!(page.is_some(), stream.is_some());
+        let (Some(page), Some(stream)) = (page, stream) else { return };
+        let positions: Vec<_> = page.events.iter().map(|event| event.position).collect();
+        assert!(positions.is_sorted_by(|a, b| a < b), "ids do not rise: {positions:?}");
+        let (kept, _) = stream.kept(test_settings().limits.max_stream_events);
+        let unread = kept.iter().filter(|(_, position)| *position > after);
+        let events = page.events.iter().map(|event| (event.payload.clone(), event.position));
+        assert_eq!(events.collect::<Vec<_>>(), unread.cloned().collect::<Vec<_>>());
+        // What was dropped after the position is announced.
+        let dropped = &stream.events[..stream.events.len() - kept.len()];
+        assert_eq!(page.is_trimmed, dropped.iter().any(|(_, position)| *position > after));
+        let pending = &relay.streams(&session).await.unwrap()[0].pending;
+        let pending: BTreeSet<usize> = pending.iter().map(|answer| answer.request.parse().unwrap()).collect();
+        assert_eq!(pending, stream.pending);
     }
 
     async fn renew(&mut self, by: usize) {
-        let node = &mut self.nodes[by];
+        let sent = Instant::now();
+        let node = &self.nodes[by];
+        let is_alive = self.lease_ends.contains_key(&node.id);
         match node.relay.renew(&node.lease).await {
             Ok(lease) => {
-                assert!(self.model.alive.contains(&node.id), "a dead node was revived");
-                node.lease = lease;
+                assert!(is_alive, "a dead node was revived");
+                self.nodes[by].lease = lease.clone();
+                self.note_lease(&lease, sent);
             }
             Err(error) => {
                 assert_eq!(error, RelayError::Gone);
-                assert!(!self.model.alive.contains(&node.id), "a living node was declared dead");
+                assert!(!is_alive, "a living node was declared dead");
             }
         }
     }
 
     async fn expire(&mut self, node: usize) {
-        if self.model.alive.remove(&self.nodes[node].id) {
-            let alive = self.nodes.iter().filter(|other| self.model.alive.contains(&other.id));
-            self.engine.expire(&self.nodes[node], &alive.collect::<Vec<_>>()).await;
+        let id = self.nodes[node].id;
+        if !self.model.alive.contains(&id) {
+            return;
         }
+        if E::HAS_REAL_LEASES {
+            let left = self.lease_ends[&id] - Instant::now();
+            self.wait_except(left, Some(node)).await;
+        } else {
+            self.engine.end_lease(&self.nodes[node]).await;
+            self.lease_ends.remove(&id);
+        }
+        self.note_time();
     }
 
     async fn rejoin(&mut self, node: usize) {
         if !self.model.alive.contains(&self.nodes[node].id) {
-            self.nodes[node] = TestNode::join(Arc::clone(&self.nodes[node].relay)).await;
-            self.model.alive.insert(self.nodes[node].id);
+            self.join(node, Arc::clone(&self.nodes[node].relay)).await;
         }
     }
 
     async fn replace(&mut self, lose: bool) {
-        for node in 0..HANDLES {
-            self.expire(node).await;
-        }
-        self.engine.replace(lose).await;
+        self.engine.replace(&self.nodes, lose).await;
+        self.lease_ends.clear();
+        self.doubtful_until = Instant::now() + E::WINDOW;
         if lose {
             self.model.session = None;
-            self.model.owners.clear();
-            // An earlier write could create the session again, under an id that is not known to be dead any more.
-            self.sent.clear();
         }
-        for node in 0..HANDLES {
-            self.rejoin(node).await;
-        }
-    }
-
-    /// Compares what the engine holds with the model.
-    async fn compare(&self) {
-        let relay = &self.nodes[0].relay;
-        let found = relay.find(&self.session).await.unwrap();
-        let known = self.model.session.as_ref();
-        assert_eq!(found.as_ref().map(|found| found.owner), known.map(|known| known.owner));
-        let is_closed = found.is_some_and(|found| found.state == SessionState::Closed);
-        assert_eq!(is_closed, known.is_some_and(|known| known.is_closed));
-        let page = relay.read(&self.session, STREAM, EventPosition::default(), 100).await.unwrap();
-        let stream = known.and_then(|known| known.stream.as_ref());
-        assert_eq!(page.is_some(), stream.is_some());
-        let (Some(page), Some(stream)) = (page, stream) else { return };
-        // The engine keeps the last few.
-        let kept = stream.events.len().saturating_sub(test_settings().limits.max_stream_events);
-        let events = page.events.iter().map(|event| (event.payload.clone(), event.position));
-        assert_eq!(events.collect::<Vec<_>>(), stream.events[kept..]);
-        assert_eq!(page.is_trimmed, kept > 0);
-        let pending = &relay.streams(&self.session).await.unwrap()[0].pending;
-        let pending: BTreeSet<usize> = pending.iter().map(|answer| answer.request.parse().unwrap()).collect();
-        assert_eq!(pending, stream.pending);
+        self.note_time();
     }
 }
 
+/// Runs a sequence. Panics where the engine differs from the model.
 async fn run<E: ModelEngine>(engine: E, name: &str, steps: &[ModelStep]) {
     let mut run = ModelRun::new(engine, name).await;
     for step in steps {
         run.step(step).await;
     }
-    run.compare().await;
-}
-
-struct MemoryEngine {
-    store: Arc<MemoryStore>,
-    mutation: Option<RelayMutation>,
-}
-
-impl ModelEngine for MemoryEngine {
-    fn relay(&self) -> Arc<dyn Relay> {
-        let relay = MemoryRelay::new(Arc::clone(&self.store)).with_lease(Duration::from_secs(60));
-        match self.mutation {
-            None => Arc::new(relay),
-            Some(mutation) => Arc::new(AlteredRelay::broken(Arc::new(relay), mutation)),
-        }
+    for handle in 0..HANDLES {
+        run.note_time();
+        run.read(handle, 0).await;
     }
-
-    async fn expire(&self, _node: &TestNode, others: &[&TestNode]) {
-        for _ in 0..2 {
-            tokio::time::advance(Duration::from_secs(30)).await;
-            for other in others {
-                other.relay.renew(&other.lease).await.unwrap();
-            }
-        }
-    }
-
-    async fn replace(&self, lose: bool) {
-        self.store.restart(lose);
-    }
-}
-
-/// Runs random sequences on engines in memory.
-fn run_in_memory(mutation: Option<RelayMutation>) -> Result<(), String> {
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
-    let checked = runner.run(&steps(), |steps| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let mut settings = test_settings();
-        // The clock runs on with each lease that ends.
-        settings.tombstone = LONG_LIFETIME;
-        let engine = MemoryEngine { store: MemoryStore::new(settings), mutation };
-        runtime.unwrap().block_on(run(engine, "s", &steps));
-        Ok(())
-    });
-    checked.map_err(|error| error.to_string())
-}
-
-#[test]
-fn the_engine_in_memory_behaves_as_the_model() {
-    run_in_memory(None).unwrap();
-}
-
-#[test]
-fn the_model_finds_broken_engines() {
-    for mutation in [
-        RelayMutation::AdoptWithoutEpoch,
-        RelayMutation::AppendWithoutPending,
-        RelayMutation::AppendWithoutFence,
-    ] {
-        run_in_memory(Some(mutation)).expect_err("the engine is broken");
-    }
-}
-
-struct RedisEngine<'a> {
-    server: &'a RedisServer,
-    prefix: String,
-}
-
-impl ModelEngine for RedisEngine<'_> {
-    fn relay(&self) -> Arc<dyn Relay> {
-        let settings = redis_settings(&self.server.url(), &self.prefix);
-        Arc::new(RedisRelay::new(settings, fleet_keys()).unwrap())
-    }
-
-    async fn expire(&self, node: &TestNode, _others: &[&TestNode]) {
-        // The time of one lease cannot be moved, so an administrator ends it.
-        let ended: u32 = self.server.command(&["PEXPIRE", &format!("{}n:{}", self.prefix, node.id), "-1"]);
-        assert_eq!(ended, 1);
-    }
-
-    async fn replace(&self, lose: bool) {
-        // The process and its connections stay, and the history of writes is another one, as after a failover.
-        let () = self.server.command(&["DEBUG", "CHANGE-REPL-ID"]);
-        if lose {
-            let () = self.server.command(&["FLUSHALL"]);
-            let () = self.server.command(&["SCRIPT", "FLUSH"]);
-        }
-    }
-}
-
-#[test]
-fn the_engine_on_redis_behaves_as_the_model() {
-    let server = RedisServer::start(RedisOptions::default());
-    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let count = std::cell::Cell::new(0);
-    let checked = runner.run(&steps(), |steps| {
-        count.set(count.get() + 1);
-        let engine = RedisEngine { server: &server, prefix: format!("m{}:", count.get()) };
-        runtime.block_on(run(engine, "s", &steps));
-        Ok(())
-    });
-    checked.unwrap();
 }
