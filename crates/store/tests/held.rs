@@ -4,15 +4,98 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_sql::{ChangeScope, SqlEngine, SqliteSchema, sql_values};
 use hospes_store::approvals::{ApprovalHolder, ApprovalRecords, StoredApproval};
 use hospes_store::{PostgresSettings, StateStore};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 const BOND: [u8; 32] = [1; 32];
+
+/// Attempts to use the same approval at once.
+const ATTEMPTS: [&str; 4] = ["u1", "u2", "u3", "u4"];
+
+/// Use of a held approval: the id and the attempt in, true out for the one attempt that uses it.
+trait UseApproval: Clone + Send + Sync + 'static {
+    fn use_it(&self, id: String, attempt: String) -> impl Future<Output = bool> + Send;
+}
+
+impl UseApproval for ApprovalRecords {
+    async fn use_it(&self, id: String, attempt: String) -> bool {
+        self.use_held(id, attempt, Timestamp::now()).await.unwrap().is_some()
+    }
+}
+
+/// An engine that is broken on purpose: it selects the approval in one transaction and updates it in another.
+/// All attempts select before the first of them updates.
+#[derive(Clone)]
+struct SelectThenUpdate(Arc<SqlEngine>, Arc<tokio::sync::Barrier>);
+
+impl UseApproval for SelectThenUpdate {
+    async fn use_it(&self, id: String, attempt: String) -> bool {
+        let select = "SELECT used_by FROM matters WHERE id = ?1 AND decided IS NOT NULL AND NOT orphaned";
+        let wanted = id.clone();
+        let found: Option<Option<String>> =
+            self.0.read(move |view| view.query_value(select, sql_values![wanted])).await.unwrap();
+        if !found.is_some_and(|used_by| used_by.is_none_or(|used_by| used_by == attempt)) {
+            return false;
+        }
+        self.1.wait().await;
+        let update = "UPDATE matters SET used_by = ?2 WHERE id = ?1";
+        let change =
+            self.0.write(ChangeScope::Rows, move |change| change.execute(update, sql_values![id, attempt]));
+        change.await.unwrap() == 1
+    }
+}
+
+/// Checks that one of several attempts at once uses each approval, and that it can be repeated.
+///
+/// # Errors
+/// If several do, or none.
+async fn check_single_use(fleet: &Fleet, prefix: &str, users: &[impl UseApproval; 2]) -> Result<(), String> {
+    for round in 0..20 {
+        let id = format!("{prefix}{round}");
+        fleet.hold(&id, "one", BOND).await;
+        assert!(fleet.decide(&id, "yes").await);
+        let uses = ATTEMPTS.map(|attempt| {
+            let (user, id) = (users[usize::from(attempt < "u3")].clone(), id.clone());
+            tokio::spawn(async move { user.use_it(id, attempt.to_owned()).await.then_some(attempt) })
+        });
+        let mut winners = Vec::new();
+        for used in uses {
+            winners.extend(used.await.unwrap());
+        }
+        let [winner] = &winners[..] else {
+            return Err(format!("{}: {id} is used by {winners:?}", fleet.engine));
+        };
+        if !users[0].use_it(id.clone(), (*winner).to_owned()).await {
+            return Err(format!("{}: {winner} does not find its own use of {id}", fleet.engine));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_approval_is_used_once_and_an_engine_in_two_steps_is_found() {
+    for fleet in Fleet::on_both().await {
+        check_single_use(&fleet, "sound", &fleet.nodes).await.unwrap();
+        let engine = async || match &fleet.server {
+            Some(server) => {
+                SqlEngine::connect_postgres(PostgresSettings::new(server.url().into()), &[]).await
+            }
+            None => SqlEngine::open_sqlite(fleet.folder.path().join("state.db"), SqliteSchema::Parts(&[])),
+        };
+        let users = [engine().await.unwrap(), engine().await.unwrap()];
+        let selected = Arc::new(tokio::sync::Barrier::new(ATTEMPTS.len()));
+        let users = users.map(|engine| SelectThenUpdate(Arc::new(engine), Arc::clone(&selected)));
+        let found = check_single_use(&fleet, "broken", &users).await.expect_err("the engine is broken");
+        assert!(found.contains("is used by"), "{found}");
+    }
+}
 
 /// Two nodes with one state on one of the engines.
 struct Fleet {
