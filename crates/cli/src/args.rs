@@ -12,6 +12,7 @@ mod registry;
 mod rules;
 mod running;
 mod serve;
+mod state;
 mod system;
 mod values;
 
@@ -36,6 +37,7 @@ pub(crate) use self::rules::{
 };
 pub(crate) use self::running::{ApproveArgs, ConsoleArgs, GrantsArgs, GrantsCommand, StatusArgs};
 pub(crate) use self::serve::{BuiltinCommand, ServeArgs};
+pub(crate) use self::state::{StateCommand, StateMigrateArgs};
 pub(crate) use self::system::{
     CompletionShell, CompletionsArgs, LogsArgs, ManArgs, ServiceCommand, ServiceInstallArgs,
 };
@@ -131,6 +133,9 @@ pub(crate) enum CliCommand {
     /// Review what servers offer, and accept or reject it
     #[command(subcommand)]
     Pins(PinsCommand),
+    /// Move the state of this host into the database of several nodes
+    #[command(subcommand)]
+    State(StateCommand),
     /// Print the command that upgrades this program
     Upgrade,
     /// Start the host whenever you sign in

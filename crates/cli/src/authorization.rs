@@ -36,6 +36,8 @@ use self::endpoint::{
 #[cfg(not(feature = "authorization-server"))]
 use self::own_issuer as team_console;
 use self::own_issuer::{require_own_tokens, with_account_pages};
+#[cfg(feature = "authorization-server")]
+pub(crate) use self::server::copy_seals;
 use self::values::{fetcher, identifier, mistake, scopes};
 use crate::enforcement::open_state;
 use crate::exit::{CliError, CliResult};

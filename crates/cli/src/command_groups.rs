@@ -9,7 +9,7 @@ use crate::args::Cli;
 
 /// Headings and the commands below each, in the order in which they are shown.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Host", &["up", "stdio", "status", "doctor", "console", "approve", "logs", "service"]),
+    ("Host", &["up", "stdio", "status", "doctor", "console", "approve", "logs", "service", "state"]),
     ("Servers", &["search", "add", "update", "remove", "import", "export", "secret", "auth", "bundle"]),
     ("Applications", &["connect", "disconnect", "profile"]),
     ("Use a server", &["list", "call", "chat", "serve"]),

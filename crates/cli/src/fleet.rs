@@ -43,10 +43,15 @@ pub(crate) struct SharedState {
 impl SharedState {
     /// Connects to the state of all nodes. Returns `None` if the configuration has no fleet.
     pub(crate) async fn connect(config: &HostConfig) -> CliResult<Option<Self>> {
-        let Some(fleet) = &config.fleet else { return Ok(None) };
-        let mut settings = PostgresSettings::new(fleet.postgres.reveal().into());
-        settings.ca_pem = read_pem("fleet.postgres_ca", fleet.postgres_ca.as_deref())?;
-        let state = StateStore::connect(settings.clone(), secrets_for(fleet, "state"));
+        match &config.fleet {
+            Some(fleet) => Self::connect_with(fleet, postgres_settings(fleet)?).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Connects with these settings.
+    pub(crate) async fn connect_with(fleet: &FleetConfig, settings: PostgresSettings) -> CliResult<Self> {
+        let state = StateStore::connect(settings.clone(), state_secrets(fleet));
         let state = state.await.map_err(|error| {
             let failure = CliError::usage("cannot use the database of the fleet").with_cause(&error);
             match error {
@@ -56,7 +61,7 @@ impl SharedState {
                 _ => failure.hint("`fleet.postgres` in the configuration says where it is"),
             }
         })?;
-        Ok(Some(Self { state, settings }))
+        Ok(Self { state, settings })
     }
 
     /// Connects to the state of the nodes of the default configuration, or of that which `HOSPES_CONFIG` names, for a command without a host.
@@ -79,8 +84,8 @@ impl SharedState {
                 .with_cause(error)
         };
         let store = SqlAuthStore::connect(self.settings.clone()).await.map_err(|error| failed(&error))?;
-        let key = self.state.secret("authorization server").map_err(|error| failed(&error))?;
-        Ok(SharedAuth { store: std::sync::Arc::new(store), key: Secret::new(hex(&key)) })
+        let key = self.state.secret(AUTH_PURPOSE).map_err(|error| failed(&error))?;
+        Ok(SharedAuth { store: std::sync::Arc::new(store), key: auth_key(&key) })
     }
 }
 
@@ -90,6 +95,28 @@ pub(crate) struct SharedAuth {
     pub(crate) store: std::sync::Arc<dyn hospes_oauth_server::AuthStore>,
     /// Seals its keys and the tokens of providers.
     pub(crate) key: Secret,
+}
+
+/// Purpose of the secret of a shared state that seals the data of the authorization server.
+#[cfg(feature = "authorization-server")]
+pub(crate) const AUTH_PURPOSE: &str = "authorization server";
+
+/// Returns the key of the authorization server's data from the secret for [`AUTH_PURPOSE`].
+#[cfg(feature = "authorization-server")]
+pub(crate) fn auth_key(secret: &[u8; 32]) -> Secret {
+    Secret::new(hex(secret))
+}
+
+/// Returns the settings of the database of a fleet.
+pub(crate) fn postgres_settings(fleet: &FleetConfig) -> CliResult<PostgresSettings> {
+    let mut settings = PostgresSettings::new(fleet.postgres.reveal().into());
+    settings.ca_pem = read_pem("fleet.postgres_ca", fleet.postgres_ca.as_deref())?;
+    Ok(settings)
+}
+
+/// Returns the secrets that seal the key of the state, the present one first.
+pub(crate) fn state_secrets(fleet: &FleetConfig) -> Vec<Zeroizing<[u8; 32]>> {
+    secrets_for(fleet, "state")
 }
 
 /// Derives a key for one purpose from each secret of a fleet, the present one first.

@@ -128,6 +128,7 @@ async fn run(command: CliCommand, output: CliOutput) -> CliResult {
         CliCommand::Grants(args) => commands::grants::run(args.command, output).await,
         CliCommand::Pins(args) => Box::pin(commands::pins::run(args, output)).await,
         CliCommand::Service(command) => commands::service::run(command, output).await,
+        CliCommand::State(command) => Box::pin(commands::state::run(command, output)).await,
         CliCommand::Upgrade => commands::upgrade::run(output),
         CliCommand::Logs(args) => commands::logs::run(args, output).await,
         CliCommand::Completions(args) => commands::completions::run(&args, output),

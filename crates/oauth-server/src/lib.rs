@@ -84,6 +84,8 @@ pub use settings::{
 pub use sign_in::{InvalidPasswordHash, LocalSignIn, OWNER, PasswordHash};
 #[cfg(feature = "sqlite")]
 pub use store::SqlAuthStore;
+#[cfg(feature = "postgres")]
+pub use store::auth_copy;
 pub use store::server_keys::InvalidSealKey;
 pub use store::{
     AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, MemoryAuthStore, RecordKind, RefreshSwapResult,

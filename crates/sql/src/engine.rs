@@ -61,7 +61,16 @@ impl SqlEngine {
         settings: PostgresSettings,
         parts: &'static [PostgresPart],
     ) -> Result<Self, DatabaseError> {
-        Ok(Self(Engine::Postgres(PostgresEngine::open(settings, parts).await?)))
+        Ok(Self(Engine::Postgres(PostgresEngine::open(settings, Some(parts)).await?)))
+    }
+
+    /// Connects to a database and leaves its schema as it is, for reading.
+    ///
+    /// # Errors
+    /// If the settings are not valid.
+    #[cfg(feature = "postgres")]
+    pub async fn inspect_postgres(settings: PostgresSettings) -> Result<Self, DatabaseError> {
+        Ok(Self(Engine::Postgres(PostgresEngine::open(settings, None).await?)))
     }
 
     /// Returns true for a database that other nodes share, with a clock of its own.

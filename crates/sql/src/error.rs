@@ -26,6 +26,9 @@ pub enum DatabaseError {
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     NewerFile(PathBuf),
+    /// The file was written by an older version of this program, and was opened for reading alone.
+    #[error("{} was written by an older version of hospes", .0.display())]
+    OlderFile(PathBuf),
     /// SQLite's check of the file found damage.
     #[error("{} is damaged: {found}", .file.display())]
     Damaged {

@@ -33,9 +33,12 @@
 //! | `transaction`, `value` | [`SqlTransaction`]; values of parameters and columns |
 //! | [`sqlite`] | SQLite files: opening, migration, changes by other processes |
 //! | `postgres` | PostgreSQL: settings, migration, attempts, advisory locks |
+//! | `copy` | tables that move from a SQLite file to PostgreSQL |
 //! | `error` | [`DatabaseError`] |
 
 mod clock;
+#[cfg(feature = "postgres")]
+pub mod copy;
 mod engine;
 mod error;
 #[cfg(feature = "postgres")]
@@ -49,6 +52,6 @@ pub use engine::{ChangeScope, SqlEngine};
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresPart, PostgresSettings, PostgresSettingsError};
-pub use sqlite::{SqlitePart, SqliteSchema};
+pub use sqlite::{SqlitePart, SqliteSchema, SqliteSnapshot};
 pub use transaction::{SqlError, SqlResult, SqlTransaction};
 pub use value::{FromSqlValue, SqlRow, SqlValue, ToSqlValue};

@@ -23,6 +23,9 @@ pub enum SqlError {
         /// Name of the expected type.
         expected: &'static str,
     },
+    /// A table differs from the one that it was copied from.
+    #[error("the copy of {0} differs from its source")]
+    CopyDiffers(&'static str),
     /// A row that must exist is missing.
     #[error("a row that was written is missing")]
     Missing,

@@ -30,6 +30,9 @@ pub enum StoreError {
     /// The file was written by a newer version of this program.
     #[error("{} was written by a newer version of hospes", .0.display())]
     Newer(PathBuf),
+    /// The file was written by an older version of this program, and was opened for reading alone.
+    #[error("{} was written by an older version of hospes", .0.display())]
+    Older(PathBuf),
     /// SQLite's check of the file found damage.
     #[error("{} is damaged: {found}", .file.display())]
     Damaged {
@@ -123,6 +126,7 @@ impl From<DatabaseError> for StoreError {
             DatabaseError::Sqlite { file, source } => Self::Database { file, source },
             DatabaseError::Contents { file, found } => Self::Contents { file, found },
             DatabaseError::NewerFile(file) => Self::Newer(file),
+            DatabaseError::OlderFile(file) => Self::Older(file),
             DatabaseError::Damaged { file, found } => Self::Damaged { file, found },
             DatabaseError::File { file, source } => Self::File { file, source },
             #[cfg(feature = "postgres")]

@@ -9,6 +9,7 @@ use hospes_host::config::{
     AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret,
 };
 use hospes_oauth::StoreKey;
+use hospes_oauth_server::auth_copy::AuthCopySeals;
 use hospes_oauth_server::{
     AccessTokenFormat, AuthServer, AuthServerSettings, AuthStore, ClientKeys, LocalSignIn, MemoryAuthStore,
     OWN_PARAMETERS, PasswordHash, RegisteredClient, SignInProvider, SqlAuthStore, UserAdmissionRules,
@@ -21,6 +22,10 @@ use crate::exit::{CliError, CliResult};
 use crate::fleet::SharedAuth;
 use crate::output::{BOLD, CliOutput, paint};
 use crate::paths;
+
+/// Purposes of the keys that seal records.
+const TOKEN_KEYS: &str = "keys of tokens";
+const PROVIDER_TOKENS: &str = "provider of users";
 
 const SCOPE_WORDS: &str = "Use all tools, prompts and resources of this host";
 
@@ -47,7 +52,7 @@ pub(super) fn server(
         .fetching_named(fetching(&key_urls));
     let key = config.key.as_ref().or_else(|| shared.map(|shared| &shared.key));
     if let Some(key) = seal_key(key)? {
-        server = identifier("auth.key", server.sealing(&key.for_purpose("keys of tokens")))?;
+        server = identifier("auth.key", server.sealing(&key.for_purpose(TOKEN_KEYS)))?;
     }
     for provider in &config.identity_providers {
         let issuer = identity_provider(provider)?;
@@ -179,6 +184,29 @@ fn seal_key(said: Option<&Secret>) -> CliResult<Option<StoreKey>> {
     })
 }
 
+/// Returns the ciphers for records of this host that move into the database of nodes, whose key is `shared` unless the
+/// configuration has one.
+pub(crate) fn copy_seals(config: Option<&AuthConfig>, shared: Option<&Secret>) -> CliResult<AuthCopySeals> {
+    let provider = config.and_then(|config| config.provider.as_ref());
+    let key = config.and_then(|config| config.key.as_ref());
+    // A key that does not exist yet has sealed nothing, and is not made here.
+    let is_there = key.is_some() || paths::authorization_key().is_some_and(|file| file.exists());
+    let mut seals = AuthCopySeals::default();
+    if is_there && let (Some(from), Some(to)) = (seal_key(key)?, seal_key(key.or(shared))?) {
+        let made = seals.sealing(&from.for_purpose(TOKEN_KEYS), &to.for_purpose(TOKEN_KEYS));
+        seals = identifier("auth.key", made)?;
+    }
+    let Some(provider) = provider else { return Ok(seals) };
+    let own = provider.key.as_ref().or(key);
+    if (own.is_some() || is_there)
+        && let (Some(from), Some(to)) = (seal_key(own)?, seal_key(own.or(shared))?)
+    {
+        let made = seals.provider(&from.for_purpose(PROVIDER_TOKENS), &to.for_purpose(PROVIDER_TOKENS));
+        seals = identifier("auth.provider.key", made)?;
+    }
+    Ok(seals)
+}
+
 /// Creates the provider at which users sign in instead of at this host.
 fn provider(config: &AuthProvider, key: Option<&Secret>) -> CliResult<SignInProvider> {
     let issuer = identifier("auth.provider.issuer", Issuer::new(config.issuer.as_str()))?;
@@ -190,7 +218,7 @@ fn provider(config: &AuthProvider, key: Option<&Secret>) -> CliResult<SignInProv
         CliError::usage("no folder found for the key that encrypts the provider's tokens")
             .hint("set HOME, or `key` under [auth]")
     })?;
-    let key = key.for_purpose("provider of users");
+    let key = key.for_purpose(PROVIDER_TOKENS);
     let made = SignInProvider::new(issuer.clone(), client, &key, fetcher(&issuer));
     let provider = identifier("auth.provider.key", made)?;
     let provider = asked_there(

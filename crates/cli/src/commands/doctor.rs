@@ -18,7 +18,7 @@ mod leftovers;
 mod package;
 mod port_owner;
 mod report;
-mod running_hosts;
+pub(crate) mod running_hosts;
 mod server;
 mod service;
 mod sign_in;

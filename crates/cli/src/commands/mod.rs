@@ -29,6 +29,7 @@ pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod service;
+pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod stdio;
 pub(crate) mod up;

@@ -40,6 +40,7 @@ const LINES: &[(&str, Means)] = &[
     ("hospes pins list", Means::Runs),
     ("hospes pins show", Means::Runs),
     ("hospes pins history", Means::Runs),
+    ("hospes state migrate", Means::IsParsed("it needs PostgreSQL; tests/state_migrate.rs runs it")),
     ("hospes pins accept", Means::IsParsed("a person decides; tests/pins.rs runs it")),
     ("hospes pins reject", Means::IsParsed("a person decides; tests/pins.rs runs it")),
     ("hospes grants", Means::IsParsed("it asks a running host; tests/browser runs it")),

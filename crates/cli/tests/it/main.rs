@@ -58,6 +58,7 @@ mod search;
 mod secrets;
 mod service;
 mod sign_in;
+mod state_migrate;
 #[allow(clippy::unwrap_used, reason = "tests may panic")]
 mod support;
 mod telemetry;

@@ -4,6 +4,8 @@
 //! swap the same refresh token at the same time, exactly one succeeds. An implementation that reads first and writes
 //! later fails the tests here.
 
+#[cfg(feature = "postgres")]
+pub mod auth_copy;
 #[cfg(test)]
 #[cfg(feature = "sqlite")]
 mod engine_tests;

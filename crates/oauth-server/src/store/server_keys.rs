@@ -53,12 +53,12 @@ impl RecordSeal {
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeyRecord {
-    document: String,
+pub(super) struct KeyRecord {
+    pub(super) document: String,
     from: u64,
     to: u64,
     #[serde(default)]
-    sealed: bool,
+    pub(super) sealed: bool,
 }
 
 /// Storage of keys in a store, encrypted if a cipher is configured.
@@ -145,7 +145,7 @@ impl From<ProofStoreError> for AuthStoreError {
     }
 }
 
-fn seal_context(kind: RecordKind, id: &str) -> String {
+pub(super) fn seal_context(kind: RecordKind, id: &str) -> String {
     format!("{} {id}", kind.as_str())
 }
 

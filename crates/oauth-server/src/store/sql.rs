@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Schema migrations of the file by version: each step runs once, in order. Add steps, and never change existing ones.
-const SQLITE: SqliteSchema = SqliteSchema::Whole(&["
+pub(super) const SQLITE: SqliteSchema = SqliteSchema::Whole(&["
     CREATE TABLE records (
         kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, grant_id TEXT, until INTEGER NOT NULL,
         taken INTEGER NOT NULL DEFAULT 0, note TEXT, swapped_at INTEGER,

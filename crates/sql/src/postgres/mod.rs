@@ -23,7 +23,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use clock::{measure_clock, read_clock};
-pub use settings::{PostgresSettings, PostgresSettingsError};
+pub use settings::{DEFAULT_APPLICATION_NAME, PostgresSettings, PostgresSettingsError};
 use transaction::PostgresTransaction;
 
 use crate::clock::DatabaseClock;
@@ -114,9 +114,10 @@ pub(crate) struct PostgresEngine {
 
 impl PostgresEngine {
     /// Connects, and migrates every part to its newest step. Parts that this program does not know are left alone.
+    /// Without parts the database stays as it is.
     pub(crate) async fn open(
         settings: PostgresSettings,
-        parts: &'static [PostgresPart],
+        parts: Option<&'static [PostgresPart]>,
     ) -> Result<Arc<Self>, DatabaseError> {
         let pool = create_pool(&settings)?;
         let changes = Arc::new(watch::Sender::new(0));
@@ -127,7 +128,9 @@ impl PostgresEngine {
         let measure = measure_clock(pool.clone(), limit, watch);
         let poller = tokio::spawn(async move { tokio::join!(count, measure).0 });
         let engine = Arc::new(Self { pool, settings, changes, clock, poller });
-        engine.migrate(parts).await?;
+        if let Some(parts) = parts {
+            engine.migrate(parts).await?;
+        }
         // Before anything is compared with the present.
         read_clock(&engine.pool, limit, &engine.clock).await;
         Ok(engine)

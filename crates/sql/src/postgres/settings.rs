@@ -12,6 +12,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
+/// Name of the connections of nodes in the lists of the server.
+pub const DEFAULT_APPLICATION_NAME: &str = "hospes";
+
 /// Settings of a database on PostgreSQL 15 or later.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -34,6 +37,8 @@ pub struct PostgresSettings {
     pub retry_timeout: Duration,
     /// Interval at which changes by other nodes are looked for. Default: 250 ms.
     pub poll_interval: Duration,
+    /// Name of the connections in the lists of the server. Default: `hospes`.
+    pub application_name: String,
 }
 
 /// Errors in the settings. None contains the URL, which may have a password.
@@ -70,6 +75,7 @@ impl PostgresSettings {
             statement_timeout: Duration::from_secs(5),
             retry_timeout: Duration::from_secs(15),
             poll_interval: Duration::from_millis(250),
+            application_name: DEFAULT_APPLICATION_NAME.to_owned(),
         }
     }
 
@@ -89,7 +95,7 @@ impl PostgresSettings {
         let mut config =
             Config::from_str(self.url.expose_secret()).map_err(|_| PostgresSettingsError::Url)?;
         config
-            .application_name("hospes")
+            .application_name(&self.application_name)
             .connect_timeout(self.connect_timeout)
             .tcp_user_timeout(self.statement_timeout)
             .keepalives_idle(self.statement_timeout)

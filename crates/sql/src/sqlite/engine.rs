@@ -26,7 +26,7 @@ pub enum SqliteSchema {
 
 impl SqliteSchema {
     /// Returns the steps of the file before any part, and the parts.
-    const fn split(self) -> (&'static [&'static str], &'static [SqlitePart]) {
+    pub(super) const fn split(self) -> (&'static [&'static str], &'static [SqlitePart]) {
         match self {
             Self::Whole(steps) => (steps, &[]),
             Self::Parts(parts) => (BASE_MIGRATIONS, parts),
@@ -136,7 +136,7 @@ impl SqliteEngine {
 }
 
 /// Returns the number of steps that a part has made.
-fn part_version(connection: &Connection, name: &str) -> rusqlite::Result<Option<usize>> {
+pub(super) fn part_version(connection: &Connection, name: &str) -> rusqlite::Result<Option<usize>> {
     let version = "SELECT version FROM parts WHERE name = ?1";
     let version: Option<i64> = connection.query_row(version, [name], |row| row.get(0)).optional()?;
     Ok(version.map(|version| usize::try_from(version).unwrap_or(usize::MAX)))

@@ -3,6 +3,7 @@
 mod change_watch;
 mod engine;
 mod file;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use rusqlite::{Rows, ToSql, Transaction, params_from_iter};
 pub(crate) use engine::SqliteEngine;
 pub use engine::{SqlitePart, SqliteSchema};
 pub use file::{examine, open};
+pub use snapshot::SqliteSnapshot;
 
 use crate::{SqlError, SqlResult, SqlRow, SqlTransaction, SqlValue};
 

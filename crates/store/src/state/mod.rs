@@ -9,6 +9,8 @@ pub mod budgets;
 mod clock;
 pub mod console_sessions;
 pub mod grants;
+#[cfg(feature = "postgres")]
+pub mod migration;
 pub mod pins;
 #[cfg(feature = "postgres")]
 mod shared_key;
@@ -48,6 +50,7 @@ const POSTGRES_PARTS: &[PostgresPart] = &[
     ("console sessions", console_sessions::POSTGRES),
     ("grants", grants::POSTGRES),
     (shared_key::PART, shared_key::POSTGRES),
+    ("migrations", migration::POSTGRES),
     ("matters", approvals::POSTGRES),
     ("held matters", approvals::HELD_POSTGRES),
     ("pins", pins::POSTGRES),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::rand;
-use hospes_sql::{ChangeScope, SqlEngine, sql_values};
+use hospes_sql::{ChangeScope, SqlEngine, SqlError, SqlResult, SqlTransaction, sql_values};
 use zeroize::Zeroizing;
 
 use crate::error::StoreError;
@@ -21,6 +21,18 @@ pub(super) const POSTGRES: &[&str] =
 
 /// Context with which the key is sealed.
 const CONTEXT: &[u8] = b"key of the state";
+
+/// Replaces the key of a state that has no sealed values yet.
+pub(super) fn replace_shared_key(
+    change: &mut dyn SqlTransaction,
+    secrets: &[Zeroizing<[u8; 32]>],
+    key: &[u8; 32],
+) -> SqlResult<()> {
+    let secret = secrets.first().ok_or(SqlError::Missing)?;
+    let sealed = SealCipher::new(&derive_key("hospes state", secret, "seal of the key")).seal(key, CONTEXT);
+    let replaced = change.execute("UPDATE state_key SET sealed = ?1 WHERE id = 1", sql_values![sealed])?;
+    if replaced == 1 { Ok(()) } else { Err(SqlError::Missing) }
+}
 
 /// Reads the key, which the first node makes. `secrets` are those of the nodes, the present one first.
 pub(super) async fn shared_key(

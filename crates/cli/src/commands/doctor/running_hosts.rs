@@ -11,7 +11,7 @@ use crate::paths::{self, HostNote};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the notes of the hosts whose endpoints accept a connection, newest first. A note may have outlived its host.
-pub(super) async fn running_hosts() -> Vec<HostNote> {
+pub(crate) async fn running_hosts() -> Vec<HostNote> {
     let mut running = Vec::new();
     for (file, note) in paths::list_host_notes() {
         match url::Url::parse(&note.endpoint) {
