@@ -54,7 +54,7 @@ fn servers_and_tools_are_completed_without_starting_a_server() {
     assert_eq!(answer(&house, &["list", "fi"]), ["filing", "files"]);
     let other = text(&house.write("other.toml", "[servers.elsewhere]\nbuiltin = 'time'\n"));
     assert_eq!(answer(&house, &["list", "--config", &other, "else"]), ["elsewhere"]);
-    assert_eq!(answer(&house, &["stat"]), ["status"]);
+    assert_eq!(answer(&house, &["statu"]), ["status"]);
     // Options are offered as well; the name that a shell would execute is not.
     let tools = answer(&house, &["call", "mail", ""]);
     assert!(tools.contains(&"send_letter".to_owned()), "{tools:?}");
@@ -114,7 +114,7 @@ fn completes(mut shell: Terminal, setup: &[&str]) {
     // The shell has read the setup when it prints what is not in the typed line.
     shell.type_keys("echo rea''dy\r");
     shell.sees("ready");
-    shell.type_keys("hospes stat\t");
+    shell.type_keys("hospes statu\t");
     shell.sees("hospes status");
     // Ctrl-U empties the line in all four shells.
     shell.type_keys("\u{15}hospes call mai\t");
