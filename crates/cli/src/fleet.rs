@@ -98,7 +98,6 @@ pub(crate) struct SharedAuth {
 }
 
 /// Purpose of the secret of a shared state that seals the data of the authorization server.
-#[cfg(feature = "authorization-server")]
 pub(crate) const AUTH_PURPOSE: &str = "authorization server";
 
 /// Returns the key of the authorization server's data from the secret for [`AUTH_PURPOSE`].

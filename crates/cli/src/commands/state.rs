@@ -13,7 +13,7 @@ use self::report::MoveReport;
 use super::doctor::running_hosts::running_hosts;
 use crate::args::{StateCommand, StateMigrateArgs};
 use crate::exit::{CliError, CliResult, FailureCode};
-use crate::fleet::{SharedState, postgres_settings, state_secrets};
+use crate::fleet::{AUTH_PURPOSE, SharedState, postgres_settings, state_secrets};
 use crate::output::CliOutput;
 use crate::paths;
 use crate::settings::load;
@@ -54,8 +54,9 @@ async fn migrate(args: StateMigrateArgs, output: CliOutput) -> CliResult {
     }
     let mut settings = postgres_settings(fleet)?;
     APPLICATION_NAME.clone_into(&mut settings.application_name);
+    // Before anything is made there. It also says with an exit code of its own that the database cannot be reached.
+    report.found = found_rows(&source, settings.clone()).await?;
     if args.dry_run {
-        report.found = found_rows(&source, settings).await?;
         report.print(output);
         return if report.found.is_empty() { Ok(()) } else { Err(not_empty(&report.found)) };
     }
@@ -137,12 +138,6 @@ impl MoveSource {
     }
 }
 
-#[cfg(feature = "authorization-server")]
-use crate::fleet::AUTH_PURPOSE;
-
-#[cfg(not(feature = "authorization-server"))]
-const AUTH_PURPOSE: &str = "authorization server";
-
 /// Returns the file of the authorization server, if there is one.
 fn auth_file(config: &HostConfig) -> Option<PathBuf> {
     let named = config.auth.as_ref().and_then(|auth| auth.store.clone());
@@ -208,6 +203,9 @@ fn failed(error: &StoreError) -> CliError {
 
 /// Returns the host and the name of a database, without the user and the password.
 fn database_name(url: &str) -> String {
-    let known = url::Url::parse(url).ok().and_then(|url| Some(format!("{}{}", url.host_str()?, url.path())));
+    let known = url::Url::parse(url).ok().and_then(|url| {
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        Some(format!("{}{port}{}", url.host_str()?, url.path()))
+    });
     known.map_or_else(|| "the database of [fleet]".to_owned(), |known| format!("PostgreSQL at {known}"))
 }
