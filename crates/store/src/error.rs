@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use hospes_sql::DatabaseError;
 
+#[cfg(feature = "postgres")]
+use crate::audit::SharedTamperEvidence;
 use crate::audit::TamperEvidence;
 use crate::hex::KEY_BYTES;
 
@@ -82,6 +84,10 @@ pub enum StoreError {
         #[source]
         found: TamperEvidence,
     },
+    /// The audit record of all nodes was modified.
+    #[cfg(feature = "postgres")]
+    #[error("the audit record of the fleet was tampered with")]
+    SharedTampered(#[source] SharedTamperEvidence),
     /// The database cannot be used at present.
     #[cfg(feature = "postgres")]
     #[error("the database cannot be used{}: {reason}", if *.is_unknown { "; whether the change was made is not known" } else { "" })]

@@ -19,6 +19,9 @@ const NONCE: usize = 12;
 pub(crate) struct AuditKeys {
     chain: hmac::Key,
     seal: SealCipher,
+    /// What the others are derived from, which other nodes need to verify the log.
+    #[cfg(feature = "postgres")]
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
 }
 
 impl AuditKeys {
@@ -30,7 +33,18 @@ impl AuditKeys {
     pub(crate) fn from_bytes(bytes: &[u8; KEY_BYTES]) -> Self {
         let derived = |purpose: &str| derive_key("hospes audit", bytes, purpose);
         let chain = hmac::Key::new(hmac::HMAC_SHA256, &*derived("chain"));
-        Self { chain, seal: SealCipher::new(&derived("arguments")) }
+        Self {
+            chain,
+            seal: SealCipher::new(&derived("arguments")),
+            #[cfg(feature = "postgres")]
+            bytes: Zeroizing::new(*bytes),
+        }
+    }
+
+    /// Returns the key in hexadecimal digits.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn to_text(&self) -> Zeroizing<String> {
+        Zeroizing::new(to_hex(&*self.bytes))
     }
 
     /// Computes a keyed hash over the parts. Each is preceded by its length, so that no bytes can be moved from one

@@ -41,8 +41,12 @@ mod state;
 
 pub use audit::{
     AFTER_UNTRUSTED, AuditDigest, AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditPosition,
-    AuditQuery, DEFAULT_QUEUE_CAPACITY, DecisionBasis, GatheredEntry, ParsePositionError, PassedCalls,
-    PendingWrite, RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
+    AuditQuery, AuditReader, DEFAULT_QUEUE_CAPACITY, DecisionBasis, EntryOrigin, GatheredEntry,
+    ParsePositionError, PassedCalls, PendingWrite, RecordedEntry, ServerDigest, TamperEvidence, VerifiedLog,
+};
+#[cfg(feature = "postgres")]
+pub use audit::{
+    AuditAnchor, AuditShipper, SharedAuditLog, SharedTamperEvidence, VerifiedChain, VerifiedSharedLog,
 };
 pub use error::StoreError;
 #[cfg(feature = "postgres")]

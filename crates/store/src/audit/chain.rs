@@ -75,7 +75,7 @@ pub(super) type AtPosition<T> = (AuditPosition, T);
 const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; KEY_BYTES] };
 
 #[derive(Clone, Copy)]
-enum ChainEnd {
+pub(super) enum ChainEnd {
     First,
     Last,
 }
@@ -312,11 +312,12 @@ pub(super) fn following(keys: &AuditKeys, before: AuditPosition, text: &str) -> 
     AuditPosition { seq, bound: keys.bind(&[b"entry", &seq.to_be_bytes(), &before.bound, text.as_bytes()]) }
 }
 
-fn seal(keys: &AuditKeys, which: ChainEnd, at: AuditPosition) -> [u8; KEY_BYTES] {
+/// Returns the seal of an end of the log.
+pub(super) fn seal(keys: &AuditKeys, which: ChainEnd, at: AuditPosition) -> [u8; KEY_BYTES] {
     keys.bind(&[b"end", which.as_str().as_bytes(), &at.seq.to_be_bytes(), &at.bound])
 }
 
-fn end(
+pub(super) fn end(
     connection: &Connection,
     keys: &AuditKeys,
     which: ChainEnd,
@@ -355,7 +356,7 @@ fn place(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditPosition> {
     })
 }
 
-fn is_same(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     bool::from(one.ct_eq(other))
 }
 

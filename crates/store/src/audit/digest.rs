@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::AuditLog;
+use super::AuditReader;
 use super::entry::{AuditEntry, AuditEntryKind, AuditOutcome};
 use super::search::AuditQuery;
 use crate::error::StoreError;
@@ -69,7 +69,7 @@ pub struct PassedCalls {
     pub calls: u64,
 }
 
-impl AuditLog {
+impl AuditReader {
     /// Computes the digest of a time range.
     ///
     /// # Errors
@@ -155,6 +155,7 @@ fn count(entries: &[AuditEntry], since: Timestamp, until: Timestamp) -> AuditDig
 
 #[cfg(test)]
 mod tests {
+    use super::super::AuditLog;
     use super::super::entry::DecisionBasis;
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::{AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, RecordedEntry};
+use super::{AuditEntry, AuditEntryKind, AuditOutcome, AuditQuery, AuditReader, RecordedEntry};
 use crate::error::StoreError;
 
 /// Maximum number of entries that are read for one listing.
@@ -30,8 +30,8 @@ pub struct GatheredEntry {
     pub first_at: i64,
 }
 
-impl AuditLog {
-    /// Searches as [`AuditLog::search`] does, and combines consecutive identical failures of a server into one line. A
+impl AuditReader {
+    /// Searches as [`AuditReader::search`] does, and combines consecutive identical failures of a server into one line. A
     /// server that exits immediately after each start yields one line instead of two for each attempt. A successful
     /// start or connection ends the group. The limit applies to lines.
     ///
@@ -153,7 +153,7 @@ mod tests {
         let mut gathering = EntryGatherer::default();
         for (at, mut entry) in entries.into_iter().enumerate().rev() {
             entry.at = i64::try_from(at).unwrap();
-            gathering.add(RecordedEntry { seq: at as u64, bound: [0; 32], entry });
+            gathering.add(RecordedEntry { seq: at as u64, bound: [0; 32], entry, origin: None });
         }
         let lines = gathering.finish(limit).into_iter();
         lines

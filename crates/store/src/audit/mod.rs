@@ -7,7 +7,12 @@ mod entry;
 mod flush_signal;
 mod gathered;
 mod position;
+mod reader;
 mod search;
+#[cfg(feature = "postgres")]
+mod shared;
+#[cfg(feature = "postgres")]
+mod spool;
 mod tamper_evidence;
 #[cfg(test)]
 mod tests;
@@ -40,7 +45,14 @@ pub use entry::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis};
 use flush_signal::FlushSignal;
 pub use gathered::GatheredEntry;
 pub use position::{AuditPosition, ParsePositionError};
+pub use reader::AuditReader;
 pub use search::AuditQuery;
+#[cfg(feature = "postgres")]
+pub(crate) use shared::POSTGRES as SHARED_SCHEMA;
+#[cfg(feature = "postgres")]
+pub use shared::{
+    AuditAnchor, AuditShipper, SharedAuditLog, SharedTamperEvidence, VerifiedChain, VerifiedSharedLog,
+};
 pub use tamper_evidence::TamperEvidence;
 pub use writer::DEFAULT_QUEUE_CAPACITY;
 use writer::{AuditWriter, WriterJob};
@@ -91,6 +103,22 @@ pub struct RecordedEntry {
     pub bound: [u8; KEY_BYTES],
     /// The recorded event.
     pub entry: AuditEntry,
+    /// Node that recorded it; `None` in the log of one host.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<EntryOrigin>,
+}
+
+/// Place of an entry in the log of the node that recorded it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct EntryOrigin {
+    /// Name of the node.
+    pub node: Arc<str>,
+    /// Id of the chain of entries: that of the node's file.
+    pub chain: Arc<str>,
+    /// Number of the entry in its chain.
+    #[serde(rename = "chainSeq")]
+    pub seq: u64,
 }
 
 impl AuditLog {
@@ -255,9 +283,7 @@ impl AuditLog {
     /// If they were encrypted with another key or for another entry.
     pub fn unseal(&self, entry: &AuditEntry) -> Result<Option<String>, StoreError> {
         let Some(sealed) = &entry.sealed else { return Ok(None) };
-        let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
-        let text = self.0.keys.open_sealed(&sealed, &entry.seal_context())?;
-        String::from_utf8(text).map(Some).map_err(|_| StoreError::Sealed)
+        unseal(&self.0.keys, entry, sealed).map(Some)
     }
 
     /// Returns the matching entries, newest first.
@@ -301,6 +327,14 @@ impl AuditLog {
     ) -> Result<T, StoreError> {
         // So that queued entries are found too.
         self.flush().await?;
+        self.read_file(work).await
+    }
+
+    /// Runs `work` on the second connection, without the entries that are queued.
+    async fn read_file<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &AuditKeys) -> Result<T, ChainError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let mut reader = inner.reader.lock();
@@ -308,6 +342,13 @@ impl AuditLog {
         });
         done.await.map_err(|_| StoreError::Closed)?
     }
+}
+
+/// Decrypts the arguments of an entry.
+fn unseal(keys: &AuditKeys, entry: &AuditEntry, sealed: &str) -> Result<String, StoreError> {
+    let sealed = BASE64.decode(sealed).map_err(|_| StoreError::Sealed)?;
+    let text = keys.open_sealed(&sealed, &entry.seal_context())?;
+    String::from_utf8(text).map_err(|_| StoreError::Sealed)
 }
 
 impl fmt::Debug for AuditLog {

@@ -26,6 +26,8 @@ pub struct AuditQuery {
     pub principal: Option<String>,
     /// Application of the entries, as it names itself.
     pub application: Option<String>,
+    /// Node that recorded the entries. The log of one host has none.
+    pub node: Option<String>,
     /// Decision of the entries.
     pub decision: Option<String>,
     /// Text in the server, subject, principal or application, ignoring case.
@@ -56,6 +58,7 @@ impl AuditQuery {
             subject: None,
             principal: None,
             application: None,
+            node: None,
             decision: None,
             text: None,
             since: None,
@@ -121,6 +124,11 @@ impl AuditQuery {
     }
 
     fn matches(&self, seq: u64, entry: &AuditEntry) -> bool {
+        self.node.is_none() && self.matches_entry(seq, entry)
+    }
+
+    /// Returns true if an entry matches the conditions apart from the node.
+    pub(super) fn matches_entry(&self, seq: u64, entry: &AuditEntry) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let has = |wanted: &str| {
             let parts = [&entry.server, &entry.subject, &entry.principal, &entry.application];
@@ -183,6 +191,6 @@ pub(super) fn after(
 
 impl From<AtPosition<AuditEntry>> for RecordedEntry {
     fn from((AuditPosition { seq, bound }, entry): AtPosition<AuditEntry>) -> Self {
-        Self { seq, bound, entry }
+        Self { seq, bound, entry, origin: None }
     }
 }

@@ -29,6 +29,8 @@ use zeroize::Zeroizing;
 use crate::error::StoreError;
 use crate::key;
 pub use clock::StateClock;
+#[cfg(feature = "postgres")]
+pub(crate) use store::StatePart;
 pub use store::StateStore;
 use store::{StateDatabase, StateKey};
 
@@ -46,6 +48,7 @@ const SQLITE_PARTS: &[SqlitePart] = &[
 /// All parts in PostgreSQL.
 #[cfg(feature = "postgres")]
 const POSTGRES_PARTS: &[PostgresPart] = &[
+    ("audit", crate::audit::SHARED_SCHEMA),
     ("budgets", budgets::POSTGRES),
     ("console sessions", console_sessions::POSTGRES),
     ("grants", grants::POSTGRES),
@@ -130,6 +133,16 @@ impl StateStore {
     /// The errors of [`StateStore::secret`].
     pub fn console_sessions(&self) -> Result<console_sessions::ConsoleSessionRecords, StoreError> {
         console_sessions::ConsoleSessionRecords::new(self.part("console sessions"))
+    }
+
+    /// Returns the audit record of all nodes. `None` for a state in a file.
+    ///
+    /// # Errors
+    /// The errors of [`StateStore::secret`].
+    #[cfg(feature = "postgres")]
+    pub fn audit(&self) -> Result<Option<crate::audit::SharedAuditLog>, StoreError> {
+        let part = self.part("audit");
+        part.is_shared().then(|| crate::audit::SharedAuditLog::new(part)).transpose()
     }
 
     /// Returns the records of tasks and the calls that started them.

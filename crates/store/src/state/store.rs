@@ -81,7 +81,7 @@ impl fmt::Debug for StateStore {
 
 /// A part of the state: tables that change together.
 #[derive(Clone, Debug)]
-pub(super) struct StatePart {
+pub(crate) struct StatePart {
     state: StateStore,
     /// Name in the list of parts. Changes of a part come one after the other; in SQLite, those of all parts.
     name: &'static str,
@@ -89,7 +89,7 @@ pub(super) struct StatePart {
 
 impl StatePart {
     /// Runs `work` in a read transaction on a blocking thread. All that it reads is consistent.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
@@ -98,30 +98,49 @@ impl StatePart {
 
     /// Runs `work` in a write transaction, which is rolled back on failure and may then be run again. Once started it
     /// completes, even if the caller is dropped.
-    pub(super) async fn write<T: Send + 'static>(
+    pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         Ok(self.state.0.engine.write(ChangeScope::Part(self.name), work).await?)
     }
 
+    /// Runs `work` in a write transaction that excludes others by the rows it locks.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn write_rows<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.state.0.engine.write(ChangeScope::Rows, work).await?)
+    }
+
+    /// Runs `work` in a write transaction that excludes others of the same name.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn write_named<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
+    ) -> Result<T, StoreError> {
+        Ok(self.state.0.engine.write(ChangeScope::Named(name.to_owned()), work).await?)
+    }
+
     /// Returns the present time by the clock of the state.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.state.clock().now()
     }
 
     /// Returns true if several nodes share the state, over a network.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.state.0.engine.is_postgres()
     }
 
     /// Returns a counter of changes of the state, by this and other processes.
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.state.changes()
     }
 
     /// Returns a secret for one purpose.
-    pub(super) fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
+    pub(crate) fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         self.state.secret(purpose)
     }
 }
