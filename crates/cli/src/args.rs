@@ -31,9 +31,9 @@ pub(crate) use self::host::{ConfigFileArgs, HostOptions, StdioArgs, UpArgs};
 pub(crate) use self::profiles::{ProfileCommand, ProfileListArgs, ProfileShowArgs};
 pub(crate) use self::registry::{RegistryOptions, SearchArgs};
 pub(crate) use self::rules::{
-    AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs, PinsAcceptArgs,
-    PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs,
-    PresetChoice,
+    AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditSourceArgs, AuditVerifyArgs,
+    PinsAcceptArgs, PinsCommand, PinsItemArgs, PinsShowArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs,
+    PolicyTestArgs, PresetChoice,
 };
 pub(crate) use self::running::{ApproveArgs, ConsoleArgs, GrantsArgs, GrantsCommand, StatusArgs};
 pub(crate) use self::serve::{BuiltinCommand, ServeArgs};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hospes_host::approvals::ApprovalLimits;
 use hospes_host::{ApprovalQueue, DefaultPinMode, FileProblems, PinMode, PolicyEnforcer};
 use hospes_policy::{Policy, PolicyEnvironment, PolicyError, Preset};
-use hospes_store::{AuditLog, StateStore};
+use hospes_store::{AuditLog, AuditReader, StateStore};
 
 use crate::args::{HostOptions, PresetChoice};
 use crate::exit::{CliError, CliResult, error_chain};
@@ -68,6 +68,14 @@ pub(crate) async fn build_enforcer(
         .keeping_arguments(settings.keeps_arguments)
         .answering_questions(settings.answers_questions);
     if let Some(audit) = audit {
+        if let Some(fleet) = fleet
+            && let Some(shared) = fleet.audit()?
+        {
+            if let Some(member) = &fleet.member {
+                member.ship_audit(&audit, shared.clone());
+            }
+            guard = guard.with_shared_audit(AuditReader::Shared(shared));
+        }
         guard = guard.with_audit(audit);
     }
     if let Some(state) = state {

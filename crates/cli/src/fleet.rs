@@ -7,7 +7,7 @@ mod node;
 use std::path::Path;
 
 use hospes_host::config::{FleetConfig, HostConfig, Secret};
-use hospes_store::{PostgresSettings, StateStore, StoreError};
+use hospes_store::{PostgresSettings, SharedAuditLog, StateStore, StoreError};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
@@ -30,6 +30,19 @@ impl HostFleet {
         let shared = SharedState::connect(config).await?;
         Ok(shared.map(|shared| Self { state: shared.state, member: None }))
     }
+
+    /// Returns the audit record of all nodes.
+    pub(crate) fn audit(&self) -> CliResult<Option<SharedAuditLog>> {
+        shared_audit(&self.state)
+    }
+}
+
+/// Returns the audit record of all nodes, in their state.
+pub(crate) fn shared_audit(state: &StateStore) -> CliResult<Option<SharedAuditLog>> {
+    let failed = |error: StoreError| {
+        CliError::usage("cannot use the audit record in the database of the fleet").with_cause(&error)
+    };
+    state.audit().map_err(failed)
 }
 
 /// State of all nodes, in PostgreSQL.
@@ -64,15 +77,18 @@ impl SharedState {
         Ok(Self { state, settings })
     }
 
+    /// Returns true if the default configuration, or that which `HOSPES_CONFIG` names, has a fleet.
+    pub(crate) fn is_configured() -> CliResult<bool> {
+        // Without secrets, because reading one may unlock a keyring.
+        load_without_secrets(&default_files()).map(|loaded| loaded.config.fleet.is_some())
+    }
+
     /// Connects to the state of the nodes of the default configuration, or of that which `HOSPES_CONFIG` names, for a command without a host.
     pub(crate) async fn of_default_config() -> CliResult<Option<Self>> {
-        let named = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
-        let files = ConfigFileArgs { config: named, allow_unset: true, strict: false };
-        // A secret is read only if there is a fleet, because that may unlock a keyring.
-        if load_without_secrets(&files).is_ok_and(|loaded| loaded.config.fleet.is_none()) {
+        if Self::is_configured().is_ok_and(|is_configured| !is_configured) {
             return Ok(None);
         }
-        Self::connect(&load(&files)?.config).await
+        Self::connect(&load(&default_files())?.config).await
     }
 
     /// Connects to the data of the authorization server.
@@ -116,6 +132,12 @@ pub(crate) fn postgres_settings(fleet: &FleetConfig) -> CliResult<PostgresSettin
 /// Returns the secrets that seal the key of the state, the present one first.
 pub(crate) fn state_secrets(fleet: &FleetConfig) -> Vec<Zeroizing<[u8; 32]>> {
     secrets_for(fleet, "state")
+}
+
+/// Returns the configuration file of commands that have no option for it.
+fn default_files() -> ConfigFileArgs {
+    let named = std::env::var_os("HOSPES_CONFIG").map(Into::into).into_iter().collect();
+    ConfigFileArgs { config: named, allow_unset: true, strict: false }
 }
 
 /// Derives a key for one purpose from each secret of a fleet, the present one first.

@@ -8,6 +8,8 @@ use hospes_host::{PinMode, UnattendedMode};
 use hospes_policy::Preset;
 use hospes_store::AuditEntryKind;
 
+use crate::commands::audit::SyslogUrl;
+
 use crate::completion;
 
 /// Measured figures of the presets (docs/guard.md), for the help of `hospes policy init`.
@@ -184,8 +186,16 @@ pub(crate) enum AuditCommand {
     Digest(AuditDigestArgs),
     /// Verify the integrity of the whole audit log
     Verify(AuditVerifyArgs),
-    /// Print all entries in order, one JSON object a line
+    /// Export entries in order, as one JSON object a line or to a syslog server
     Export(AuditExportArgs),
+}
+
+/// Choice of the audit log that a command reads.
+#[derive(Debug, Args)]
+pub(crate) struct AuditSourceArgs {
+    /// Read the log of this machine. Without this flag, with `[fleet]`, the record of all nodes is read
+    #[arg(long)]
+    pub(crate) local: bool,
 }
 
 #[derive(Debug, Args)]
@@ -201,6 +211,9 @@ pub(crate) struct AuditSearchArgs {
     /// Only entries of this tool, prompt or URI
     #[arg(long, value_name = "NAME", add = completion::tools())]
     pub(crate) tool: Option<String>,
+    /// Only entries of this node of a fleet, named by its `node_address`
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "local")]
+    pub(crate) node: Option<String>,
     /// Only entries with this decision: allow, deny, expired; for servers: started, exited, connected
     #[arg(long, value_name = "WORD")]
     pub(crate) decision: Option<String>,
@@ -213,6 +226,8 @@ pub(crate) struct AuditSearchArgs {
     /// List each entry. Without this flag, consecutive identical failures of a server are one line
     #[arg(long)]
     pub(crate) each: bool,
+    #[command(flatten)]
+    pub(crate) source: AuditSourceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +235,8 @@ pub(crate) struct AuditDigestArgs {
     /// Beginning: a timestamp (2026-06-01T12:00:00Z), a date, or a duration ago (2h, 3d) [default: 24h]
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) since: Option<jiff::Timestamp>,
+    #[command(flatten)]
+    pub(crate) source: AuditSourceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -227,16 +244,29 @@ pub(crate) struct AuditVerifyArgs {
     /// Position that an earlier `verify` printed. Verification fails if the log no longer contains it
     #[arg(long, value_name = "PLACE")]
     pub(crate) noted: Option<hospes_store::AuditPosition>,
+    #[command(flatten)]
+    pub(crate) source: AuditSourceArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditExportArgs {
-    /// Start after the entry with this number
+    /// Start after the entry with this number, which the export before printed
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) after: u64,
+    /// File to write to, readable by you alone. With `--after`, lines are added to it
+    #[arg(long, value_name = "FILE", conflicts_with = "syslog")]
+    pub(crate) file: Option<std::path::PathBuf>,
+    /// Syslog server (RFC 5424): tls://HOST[:PORT], tcp://HOST[:PORT] or udp://HOST[:PORT]
+    #[arg(long, value_name = "URL")]
+    pub(crate) syslog: Option<SyslogUrl>,
+    /// Authorities in PEM that the certificate of the syslog server may be of, besides the usual ones
+    #[arg(long, value_name = "FILE", requires = "syslog")]
+    pub(crate) syslog_ca: Option<std::path::PathBuf>,
     /// Include the recorded arguments, decrypted
     #[arg(long)]
     pub(crate) arguments: bool,
+    #[command(flatten)]
+    pub(crate) source: AuditSourceArgs,
 }
 
 fn kind(text: &str) -> Result<AuditEntryKind, String> {

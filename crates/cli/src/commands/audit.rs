@@ -1,48 +1,82 @@
-//! `hospes audit`: searches, summarizes, verifies and exports the audit log.
+//! `hospes audit`: searches, summarizes, verifies and exports the audit log of this machine, or that of all nodes.
 
-use std::io::Write as _;
+mod export;
+mod syslog;
+mod verify;
 
-use hospes_store::{
-    AuditDigest, AuditEntryKind, AuditLog as Record, AuditOutcome, AuditQuery, RecordedEntry,
-};
+use hospes_store::{AuditDigest, AuditEntryKind, AuditOutcome, AuditQuery, AuditReader, RecordedEntry};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::args::{AuditCommand, AuditDigestArgs, AuditExportArgs, AuditSearchArgs, AuditVerifyArgs};
+pub(crate) use self::syslog::SyslogUrl;
+use crate::args::{AuditCommand, AuditDigestArgs, AuditSearchArgs, AuditSourceArgs};
 use crate::enforcement::{audit_error, open_audit};
 use crate::exit::{CliError, CliResult};
+use crate::fleet::{SharedState, shared_audit};
 use crate::output::{
-    CliOutput, DIM, GREEN, RED, YELLOW, escape_hidden, paint, printable, result_width, table_cell, widest,
-    wrap_lines,
+    CliOutput, DIM, GREEN, RED, YELLOW, paint, printable, result_width, table_cell, widest, wrap_lines,
 };
 use crate::paths;
 
 /// Column in which what continues a row begins: below its time.
 const ROW_INDENT: usize = 7;
-/// Number of entries that are read at once.
-const PAGE_SIZE: usize = 1000;
 
 pub(crate) async fn run(args: AuditCommand, output: CliOutput) -> CliResult {
-    // Before `record()`, which would create an empty log.
+    let source = match &args {
+        AuditCommand::Search(args) => &args.source,
+        AuditCommand::Digest(args) => &args.source,
+        AuditCommand::Verify(args) => &args.source,
+        AuditCommand::Export(args) => &args.source,
+    };
+    let Some(record) = open_reader(source, output).await? else { return Ok(()) };
+    match args {
+        AuditCommand::Search(args) => search(&record, args, output).await,
+        AuditCommand::Digest(args) => digest(&record, &args, output).await,
+        AuditCommand::Verify(args) => verify::verify(&record, &args, output).await,
+        AuditCommand::Export(args) => export::export(&record, &args, output).await,
+    }
+}
+
+/// Opens the record of all nodes if the configuration has a fleet, and else the log of this machine.
+async fn open_reader(source: &AuditSourceArgs, output: CliOutput) -> CliResult<Option<AuditReader>> {
+    if !source.local {
+        let of_nodes =
+            |failure: CliError| failure.hint("`--local` reads the audit log of this machine alone");
+        match SharedState::is_configured() {
+            Ok(false) => (),
+            Ok(true) => {
+                let shared = SharedState::of_default_config().await.map_err(of_nodes)?;
+                let record = shared.map(|shared| shared_audit(&shared.state)).transpose()?.flatten();
+                if let Some(record) = record {
+                    return Ok(Some(AuditReader::Shared(record)));
+                }
+            }
+            // The log of a machine is needed most when something is wrong with it.
+            Err(_) => output.warn(
+                "the configuration cannot be read, so this is the audit log of this machine alone; \
+                 `hospes doctor` says what is wrong",
+            ),
+        }
+    }
+    // Before `open_audit()`, which would create an empty log.
     if paths::audit_files().is_none_or(|(file, _)| !file.is_file()) {
         return Err(CliError::usage("there is no audit log yet")
             .hint("`hospes up` records the calls made through it"));
     }
-    let Some(record) = open_audit()? else { return Ok(()) };
-    match args {
-        AuditCommand::Search(args) => search(&record, args, output).await,
-        AuditCommand::Digest(args) => digest(&record, &args, output).await,
-        AuditCommand::Verify(args) => verify(&record, &args, output).await,
-        AuditCommand::Export(args) => export(&record, &args).await,
-    }
+    Ok(open_audit()?.map(AuditReader::Local))
 }
 
-async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> CliResult {
+async fn search(record: &AuditReader, args: AuditSearchArgs, output: CliOutput) -> CliResult {
+    if args.node.is_some() && matches!(record, AuditReader::Local(_)) {
+        return Err(CliError::usage(
+            "--node needs the record of several nodes, and the configuration has no `[fleet]`",
+        ));
+    }
     let mut search = AuditQuery::new().with_limit(args.limit);
     search.text = args.text;
     search.kind = args.kind;
     search.server = args.server;
     search.subject = args.tool;
-    search.decision = args.decision;
+    (search.decision, search.node) = (args.decision, args.node);
     search.since = args.since;
     // With `--json`, scripts group the entries themselves.
     if output.json {
@@ -71,7 +105,7 @@ async fn search(record: &Record, args: AuditSearchArgs, output: CliOutput) -> Cl
 /// Default time range of a digest.
 const DIGEST_RANGE: SignedDuration = SignedDuration::from_hours(24);
 
-async fn digest(record: &Record, args: &AuditDigestArgs, output: CliOutput) -> CliResult {
+async fn digest(record: &AuditReader, args: &AuditDigestArgs, output: CliOutput) -> CliResult {
     let until = Timestamp::now();
     let since = args.since.unwrap_or_else(|| until.saturating_sub(DIGEST_RANGE).unwrap_or(Timestamp::MIN));
     let digest = record.digest(since, until).await.map_err(|error| audit_error(&error))?;
@@ -157,6 +191,7 @@ fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
     let what = [entry.server.as_deref(), entry.subject.as_deref()];
     let what = what.into_iter().flatten().map(printable).collect::<Vec<_>>().join(" ");
     let mut rest = Vec::new();
+    rest.extend(one.origin.as_ref().map(|origin| printable(&origin.node)));
     rest.extend(times.map(|(count, first)| format!("{count} times since {}", moment(first))));
     rest.extend(entry.how.as_deref().map(printable));
     rest.extend(entry.micros.map(|micros| format!("{:.1} ms", micros as f64 / 1000.0)));
@@ -173,50 +208,4 @@ fn line(one: &RecordedEntry, times: Option<(u64, i64)>) -> String {
         paint(colour, format!("{word:<10}")),
         paint(DIM, rest.join(" · "))
     )
-}
-
-async fn verify(record: &Record, args: &AuditVerifyArgs, output: CliOutput) -> CliResult {
-    let verified = record.verify(args.noted).await.map_err(|error| audit_error(&error))?;
-    let place = verified.last.map(|place| place.to_string());
-    if output.json {
-        output.value(&serde_json::json!({
-            "entries": verified.entries,
-            "forgotten": verified.cut,
-            "place": place,
-        }));
-        return Ok(());
-    }
-    let entries = if verified.entries == 1 { "entry" } else { "entries" };
-    let mut text = format!("{} {} {entries}, all intact", paint(GREEN, "verified:"), verified.entries);
-    if verified.cut > 0 {
-        text.push_str(&format!(", after {} expired entries", verified.cut));
-    }
-    if let Some(place) = place {
-        text.push_str(&format!("\n{} {place}", paint(DIM, "store elsewhere, for --noted:")));
-    }
-    output.result(text);
-    Ok(())
-}
-
-async fn export(record: &Record, args: &AuditExportArgs) -> CliResult {
-    let mut after = args.after;
-    loop {
-        let page = record.after(after, PAGE_SIZE).await.map_err(|error| audit_error(&error))?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.seq;
-        // Locked for one page, because the lock must not be held over the next await.
-        let mut out = std::io::stdout().lock();
-        for one in page {
-            let mut value = serde_json::to_value(&one).unwrap_or_default();
-            if args.arguments {
-                let opened = record.unseal(&one.entry).map_err(|error| audit_error(&error))?;
-                value["arguments"] =
-                    opened.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-            }
-            // The reader may have closed the pipe.
-            if writeln!(out, "{}", escape_hidden(&value.to_string())).is_err() {
-                return Ok(());
-            }
-        }
-    }
 }

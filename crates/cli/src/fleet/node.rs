@@ -17,6 +17,7 @@ use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, MeasuredRelay, Membership, NodeListener,
     NodeMetrics, NodePeers, NodeServer,
 };
+use hospes_store::{AuditLog, AuditShipper, SharedAuditLog};
 use parking_lot::Mutex;
 
 use super::approval_nodes::LeasedNodes;
@@ -48,6 +49,8 @@ pub(crate) struct FleetMember {
     /// Directories of the endpoints, by path.
     directories: Arc<Mutex<HashMap<String, FleetSessions>>>,
     metrics: NodeMetrics,
+    /// Ships the audit log to the record of all nodes.
+    shipper: Arc<Mutex<Option<AuditShipper>>>,
 }
 
 impl FleetNode {
@@ -75,7 +78,8 @@ impl FleetNode {
         let peers = NodePeers::new(membership.clone(), secrets.clone());
         let peers = Arc::new(peers.metrics(metrics.clone()).tracer(telemetry::tracer()));
         let (address, directories) = (address.into(), Arc::default());
-        let member = FleetMember { membership, address, peers, directories, metrics };
+        let shipper = Arc::default();
+        let member = FleetMember { membership, address, peers, directories, metrics, shipper };
         Ok(Some(Self { listener, member, secrets }))
     }
 
@@ -112,6 +116,11 @@ impl FleetMember {
     /// Returns the nodes for the approval queue.
     pub(crate) fn approval_nodes(&self) -> Arc<dyn ApprovalNodes> {
         Arc::new(LeasedNodes(self.membership.clone()))
+    }
+
+    /// Ships an audit log to the record of all nodes from now on, under the address of this node.
+    pub(crate) fn ship_audit(&self, log: &AuditLog, record: SharedAuditLog) {
+        *self.shipper.lock() = Some(AuditShipper::spawn(log, record, &*self.address));
     }
 
     /// Returns the data flows of all nodes.
@@ -161,6 +170,14 @@ impl FleetMember {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.membership.leave()).await;
         if !matches!(left, Ok(Ok(()))) {
             tracing::warn!("the other nodes serve the sessions of this one when its lease has run out");
+        }
+        let shipper = self.shipper.lock().take();
+        if let Some(shipper) = shipper
+            && !shipper.finish(LEAVE_TIMEOUT).await
+        {
+            tracing::warn!(
+                "the last audit entries are not in the record of all nodes; they are shipped at the next start"
+            );
         }
     }
 }

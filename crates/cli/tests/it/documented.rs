@@ -36,6 +36,10 @@ const LINES: &[(&str, Means)] = &[
     ("hospes doctor", Means::Runs),
     ("hospes serve", Means::Stays("", "http://")),
     ("hospes policy", Means::Runs),
+    (
+        "hospes audit export --syslog",
+        Means::IsParsed("no server listens there; tests/fleet_audit.rs runs it"),
+    ),
     ("hospes audit", Means::Runs),
     ("hospes pins list", Means::Runs),
     ("hospes pins show", Means::Runs),

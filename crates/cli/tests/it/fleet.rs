@@ -14,43 +14,43 @@ use serde_json::{Value, json};
 
 use crate::support::{House, LIMIT, Running, eventually, text};
 
-const SECRET: &str = "a secret of all nodes, of 32 or more";
+pub(crate) const SECRET: &str = "a secret of all nodes, of 32 or more";
 
 /// Redis and PostgreSQL of a fleet.
-struct FleetEngines {
+pub(crate) struct FleetEngines {
     redis: RedisServer,
-    postgres: PostgresServer,
+    pub(crate) postgres: PostgresServer,
 }
 
 /// A node with a folder of its own.
-struct FleetNode {
-    house: House,
+pub(crate) struct FleetNode {
+    pub(crate) house: House,
     endpoint: NodeEndpoint,
-    host: Running,
+    pub(crate) host: Running,
 }
 
 /// Endpoint of a node, which several threads may use.
 #[derive(Clone)]
-struct NodeEndpoint {
+pub(crate) struct NodeEndpoint {
     address: String,
 }
 
 /// Status, headers and body of a response.
-struct NodeResponse {
+pub(crate) struct NodeResponse {
     status: u16,
     head: String,
     body: String,
 }
 
 impl FleetEngines {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self {
             redis: RedisServer::start(RedisOptions::default()),
             postgres: PostgresServer::start(PostgresOptions::default()),
         }
     }
 
-    fn config(&self, house: &House, secret: &str) -> String {
+    pub(crate) fn config(&self, house: &House, secret: &str) -> String {
         // The answer to its question has the id `question`.
         let extra = r#"*'"name":"ask"'*) call=$id; printf '%s\n' '{"jsonrpc":"2.0","id":"question","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}';;
     *'"id":"question"'*) id=$call; answer '{"content":[{"type":"text","text":"the answer has come"}]}';;
@@ -77,7 +77,7 @@ impl FleetEngines {
         self.node_in(house, &["--console", "127.0.0.1:0", "--policy", &rules, "--pins", "off"])
     }
 
-    fn node_in(&self, house: House, options: &[&str]) -> FleetNode {
+    pub(crate) fn node_in(&self, house: House, options: &[&str]) -> FleetNode {
         let config = self.config(&house, SECRET);
         // Free again when the listener is dropped.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -113,7 +113,7 @@ impl NodeEndpoint {
         stream
     }
 
-    fn send(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> NodeResponse {
+    pub(crate) fn send(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> NodeResponse {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut text = String::new();
         self.request(line, headers, &body).read_to_string(&mut text).unwrap();
@@ -127,7 +127,7 @@ impl NodeEndpoint {
     }
 
     /// Opens a session, and returns its id.
-    fn initialize(&self) -> String {
+    pub(crate) fn initialize(&self) -> String {
         let response = self.send("POST /mcp", &[], &initialize("2025-06-18"));
         assert_eq!(response.status, 200, "{}", response.body);
         let session = response.header("mcp-session-id").expect("a session").to_owned();
@@ -137,7 +137,7 @@ impl NodeEndpoint {
     }
 
     /// Calls a tool in a session. The body of the response has the text of its result.
-    fn call(&self, session: &str, tool: &str) -> NodeResponse {
+    pub(crate) fn call(&self, session: &str, tool: &str) -> NodeResponse {
         let params = json!({ "name": tool, "arguments": {} });
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
         let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-06-18")];
@@ -145,12 +145,12 @@ impl NodeEndpoint {
     }
 
     /// Calls a tool as clients of 2026-07-28 do.
-    fn call_without_session(&self, tool: &str) -> NodeResponse {
+    pub(crate) fn call_without_session(&self, tool: &str) -> NodeResponse {
         self.send_round(tool, &json!({}))
     }
 
     /// Sends a round of such a call; `round` has the members of its params besides the tool.
-    fn send_round(&self, tool: &str, round: &Value) -> NodeResponse {
+    pub(crate) fn send_round(&self, tool: &str, round: &Value) -> NodeResponse {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
@@ -174,7 +174,7 @@ impl NodeResponse {
     }
 
     #[track_caller]
-    fn says(&self, text: &str) {
+    pub(crate) fn says(&self, text: &str) {
         assert!(self.status == 200 && self.body.contains(text), "{}: {}", self.status, self.body);
     }
 }

@@ -28,6 +28,7 @@ mod doctor_system;
 mod documented;
 mod echoed_secrets;
 mod fleet;
+mod fleet_audit;
 mod gateway;
 mod guard;
 mod health;

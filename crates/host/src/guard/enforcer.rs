@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hospes_model::RawJson;
 use hospes_policy::Policy;
-use hospes_store::AuditLog;
+use hospes_store::{AuditLog, AuditReader};
 use parking_lot::{Mutex, RwLock};
 
 use super::approved_rounds::ApprovedRounds;
@@ -71,6 +71,8 @@ pub struct PolicyEnforcer {
     /// Notified whenever the rules are replaced.
     pub(super) replaced: tokio::sync::watch::Sender<()>,
     pub(super) audit: Option<AuditLog>,
+    /// Record of all nodes, to which the log is shipped.
+    pub(super) shared_audit: Option<AuditReader>,
     /// True if arguments are recorded. It may change while calls run.
     keeps_arguments: AtomicBool,
     pub(super) queue: ApprovalQueue,
@@ -110,6 +112,7 @@ impl PolicyEnforcer {
             policy_since: RwLock::new(Instant::now()),
             replaced: tokio::sync::watch::Sender::default(),
             audit: None,
+            shared_audit: None,
             keeps_arguments: AtomicBool::new(false),
             queue: ApprovalQueue::new(),
             answers_questions: false,
@@ -135,6 +138,13 @@ impl PolicyEnforcer {
     pub fn with_audit(mut self, audit: AuditLog) -> Self {
         self.queue.set_audit(&audit);
         self.audit = Some(audit);
+        self
+    }
+
+    /// Sets the record of all nodes, to which the log is shipped. Retention applies to both.
+    #[must_use]
+    pub fn with_shared_audit(mut self, record: AuditReader) -> Self {
+        self.shared_audit = Some(record);
         self
     }
 
@@ -243,6 +253,12 @@ impl PolicyEnforcer {
     #[must_use]
     pub fn audit(&self) -> Option<&AuditLog> {
         self.audit.as_ref()
+    }
+
+    /// Returns the record of all nodes, if there is one.
+    #[must_use]
+    pub fn shared_audit(&self) -> Option<&AuditReader> {
+        self.shared_audit.as_ref()
     }
 
     /// Goes by other rules from now on. What was approved under the old ones is approved no more, except for what a person

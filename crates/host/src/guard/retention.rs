@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hospes_store::AuditReader;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -34,12 +35,17 @@ impl PolicyEnforcer {
         // What is too long to be expressed means that nothing is ever too old.
         let before = SignedDuration::try_from(kept_for).unwrap_or(SignedDuration::MAX);
         let before = Timestamp::now().saturating_sub(before).unwrap_or(Timestamp::MIN);
-        match audit.delete_before(before).await {
-            Ok(0) => {}
-            Ok(entries) => {
-                tracing::info!(entries, "audit entries past the retention period deleted")
+        let shared = self.shared_audit.clone();
+        for log in std::iter::once(AuditReader::from(audit.clone())).chain(shared) {
+            match log.delete_before(before).await {
+                Ok(0) => {}
+                Ok(entries) => {
+                    tracing::info!(entries, ?log, "audit entries past the retention period deleted")
+                }
+                Err(error) => {
+                    tracing::error!(%error, ?log, "cannot delete audit entries past the retention period")
+                }
             }
-            Err(error) => tracing::error!(%error, "cannot delete audit entries past the retention period"),
         }
     }
 }

@@ -43,6 +43,21 @@ impl AuditReader {
         }
     }
 
+    /// Returns the number of the last entry, 0 if there is none.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub async fn last_number(&self) -> Result<u64, StoreError> {
+        match self {
+            Self::Local(log) => {
+                let last = log.search(AuditQuery::new().with_limit(1)).await?;
+                Ok(last.first().map_or(0, |last| last.seq))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Shared(log) => log.last_number().await,
+        }
+    }
+
     /// Deletes the entries before a moment and returns their number, as [`AuditLog::delete_before`] does.
     ///
     /// # Errors

@@ -113,6 +113,16 @@ impl SharedAuditLog {
         records::after(self, number, limit).await
     }
 
+    /// Returns the number of the last entry, 0 if there is none.
+    ///
+    /// # Errors
+    /// If the database cannot be used.
+    pub async fn last_number(&self) -> Result<u64, StoreError> {
+        let keys = Arc::clone(&self.0.keys);
+        let order = self.0.part.read(move |view| order::read(view, &keys)).await?;
+        Ok(order.map_or(0, |order| order.entries))
+    }
+
     /// Decrypts the arguments of an entry. Returns `None` if there are none.
     ///
     /// # Errors

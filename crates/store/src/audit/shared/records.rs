@@ -125,7 +125,8 @@ fn search_page(
         let names = join_names(names.iter().map(String::as_str));
         and("names @> string_to_array(#, ' ')", SqlValue::Text(names.into()));
     }
-    sql.push_str(&format!(" ORDER BY last_number DESC LIMIT {PAGE_BLOCKS}"));
+    let blocks = usize::try_from(PAGE_BLOCKS).unwrap_or(1).min(query.limit.max(1));
+    sql.push_str(&format!(" ORDER BY last_number DESC LIMIT {blocks}"));
     let rows = view.query(&sql, &values)?;
     let (mut found, mut next) = (Vec::new(), None);
     for row in &rows {
