@@ -219,9 +219,9 @@ function entry(recorded, app) {
     isOpen && details(recorded, opened.get(seq), app));
 }
 
-function details({ seq, bound, entry: one, count: times, firstAt }, more, app) {
+function details({ seq, bound, node, entry: one, count: times, firstAt }, more, app) {
   const facts = [
-    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Times", times > 1 && `${count(times)}, each with the same outcome; the first ${moment(new Date(firstAt / 1000))}`], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
+    ["Number", count(seq)], ["When", moment(new Date(one.at / 1000))], ["Times", times > 1 && `${count(times)}, each with the same outcome; the first ${moment(new Date(firstAt / 1000))}`], ["Node", node], ["Kind", KINDS[one.kind] ?? one.kind], ["Server", one.server], ["What", one.subject],
     ["Application", one.application], ["Profile", one.profile], ["Who", one.principal], ["Decision", one.decision], ["How", one.how], ["By", one.by], ["For", SCOPES[one.scope]], ["Approval", one.matter], ["Outcome", ENDINGS[one.ending]],
     ["Access", one.sandbox], ["Hash of its command or URL", one.target], ["Error", one.code], ["Took", one.micros !== undefined && micros(one.micros)], ["Sent", one.sent !== undefined && bytes(one.sent)],
     ["Received", one.received !== undefined && bytes(one.received)], ["Call", one.call], ["Chain hash", bound.slice(0, 16)],

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use hospes_host::callers::ProgramTokenStore;
 use hospes_host::deciders::DecisionSource;
 use hospes_host::{ApprovalQueue, Host, HostServers, PinManager, PolicyEnforcer, Sampler};
-use hospes_store::AuditLog;
+use hospes_store::{AuditLog, AuditReader};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use crate::additions::RunningAdditions;
@@ -144,6 +144,12 @@ impl Console {
 
     pub(crate) fn audit(&self) -> Option<&AuditLog> {
         self.guard()?.audit()
+    }
+
+    /// Returns the audit log that people read: with a team, that of all nodes.
+    pub(crate) fn audit_reader(&self) -> Option<AuditReader> {
+        let shared = self.guard()?.shared_audit().filter(|_| self.team().is_some());
+        shared.cloned().or_else(|| self.audit().cloned().map(AuditReader::from))
     }
 
     pub(crate) fn pins(&self) -> Option<&PinManager> {

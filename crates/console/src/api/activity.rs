@@ -4,7 +4,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::{Extension, Json};
 use hospes_host::approvals::{ApprovalGrant, ApprovalQueue, GrantEffect};
-use hospes_store::{AuditDigest, AuditEntryKind, AuditLog, AuditQuery, GatheredEntry, RecordedEntry};
+use hospes_store::{AuditDigest, AuditEntryKind, AuditQuery, AuditReader, GatheredEntry, RecordedEntry};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,8 +71,8 @@ pub(super) fn parse_query(asked: ActivityQueryResult) -> Result<ActivityQuery, A
     asked.map(|Query(wanted)| wanted).map_err(|rejection| ApiError::Misread(rejection.body_text()))
 }
 
-pub(super) fn require_audit(console: &Console) -> Result<&AuditLog, ApiError> {
-    console.audit().ok_or(ApiError::NotRecorded)
+pub(super) fn require_audit(console: &Console) -> Result<AuditReader, ApiError> {
+    console.audit_reader().ok_or(ApiError::NotRecorded)
 }
 
 /// Entries of the audit log, each alone or repeated failures combined.
@@ -154,6 +154,6 @@ pub(super) async fn arguments(
     let is_own = |one: &&RecordedEntry| one.seq == number && caller.owns(one.entry.principal.as_deref());
     let found = found.first().filter(is_own);
     let found = found.ok_or_else(|| ApiError::Nothing(format!("no entry {number}")))?;
-    let arguments = audit.unseal(&found.entry)?;
+    let arguments = audit.unseal(found).await?;
     Ok(Json(ArgumentsResponse { arguments: arguments.and_then(|text| serde_json::from_str(&text).ok()) }))
 }

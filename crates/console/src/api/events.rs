@@ -9,7 +9,6 @@ use axum::{Extension, Json};
 use futures::Stream;
 use hospes_host::approvals::ViewerRegistration;
 use hospes_host::{ApprovalQueue, PinManager, PolicyEnforcer, Sampler};
-use hospes_store::AuditQuery;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -227,8 +226,12 @@ impl EventFollower {
     }
 
     async fn last_recorded(&self) -> Option<u64> {
-        let found = self.console.audit()?.search(AuditQuery::new().with_limit(1)).await.ok()?;
-        found.first().map(|entry| entry.seq)
+        let reader = self.console.audit_reader()?;
+        // While the database of a fleet is away, other events do not wait for it.
+        match tokio::time::timeout(POLL_INTERVAL, reader.last_number()).await {
+            Ok(last) => last.ok(),
+            Err(_) => self.recorded,
+        }
     }
 }
 

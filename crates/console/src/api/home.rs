@@ -111,7 +111,7 @@ pub(super) async fn home(
     let since = since.unwrap_or_else(|| now.saturating_sub(DEFAULT_RANGE).unwrap_or(Timestamp::MIN));
     let mut query = AuditQuery::new().with_limit(MAX_COUNTED);
     query.since = Some(since);
-    let entries: Vec<AuditEntry> = match console.audit() {
+    let entries: Vec<AuditEntry> = match console.audit_reader() {
         Some(audit) => audit.search(query).await?.into_iter().map(|found| found.entry).collect(),
         None => Vec::new(),
     };

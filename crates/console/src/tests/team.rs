@@ -7,7 +7,7 @@ use hospes::{Call, Context, Outcome, Peer, Service as _};
 use hospes_host::ApprovalQueue;
 use hospes_host::approvals::{ApprovalNodes, EndedNodes};
 use hospes_model::{ClientCapabilities, Implementation, Method, Reply, Revision};
-use hospes_store::StateStore;
+use hospes_store::{AuditReader, StateStore};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -105,6 +105,11 @@ struct Person {
 
 impl Team {
     async fn new() -> Self {
+        Self::with_record(None).await
+    }
+
+    /// Two nodes whose logs are shipped to one record.
+    async fn with_record(record: Option<&AuditReader>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let provider = Arc::new(Provider::default());
         let groups = [
@@ -115,8 +120,10 @@ impl Team {
             ("guest", json!(["guests"])),
         ];
         *provider.groups.lock() = groups.map(|(name, groups)| (name.to_owned(), groups)).into();
-        let nodes =
-            [Self::node("one", &folder, &provider).await, Self::node("two", &folder, &provider).await];
+        let nodes = [
+            Self::node("one", &folder, &provider, record).await,
+            Self::node("two", &folder, &provider, record).await,
+        ];
         Self { nodes, provider, _folder: folder }
     }
 
@@ -124,6 +131,7 @@ impl Team {
         name: &'static str,
         folder: &TempDir,
         provider: &Arc<Provider>,
+        record: Option<&AuditReader>,
     ) -> (Host, ConsoleServer, AuditLog) {
         let file = |ending: &str| folder.path().join(format!("{name}.{ending}"));
         let audit = AuditLog::open(file("db"), file("key")).unwrap();
@@ -132,7 +140,10 @@ impl Team {
         let policy =
             Policy::read("[[rule]]\ndecide = 'ask'\nserver = 'notes'", &PolicyEnvironment::default());
         let guard = PolicyEnforcer::new(policy.unwrap()).with_audit(audit.clone()).keeping_arguments(true);
-        let guard = guard.with_approvals(queue);
+        let mut guard = guard.with_approvals(queue);
+        if let Some(record) = record {
+            guard = guard.with_shared_audit(record.clone());
+        }
         let config = ConfigLoader::new().parse("h.toml", "[servers.notes]\nbuiltin = \"notes\"").unwrap();
         let notes = |_: &str, _: &[String]| Ok(hospes::BoxService::new(notes()));
         let host = Host::builder(config).builtins(Arc::new(notes)).guard(Arc::new(guard)).start().unwrap();
@@ -358,6 +369,53 @@ async fn lasting_decisions_and_the_record_are_their_persons() {
         assert_eq!(team.get(0, other, &arguments).await.status, status);
     }
     assert_eq!(team.post(0, &ann, &format!("/api/grants/{id}/revoke"), json!({})).await.status, 200);
+}
+
+/// The record is that of all nodes, at any node; members read their own entries, with their arguments.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_reads_the_record_of_all_nodes() {
+    use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+    use hospes_store::{AuditShipper, PostgresSettings};
+
+    let server = PostgresServer::start(PostgresOptions::default());
+    let secrets = vec![[7; 32].into()];
+    let state = StateStore::connect(PostgresSettings::new(server.url().into()), secrets).await.unwrap();
+    let record = state.audit().unwrap().unwrap();
+    let team = Team::with_record(Some(&AuditReader::Shared(record.clone()))).await;
+    let (ann, bob, audrey) =
+        (team.sign_in("ann").await, team.sign_in("bob").await, team.sign_in("audrey").await);
+    for (node, name, person) in [(0, "ann", &ann), (1, "bob", &bob), (1, "ann", &ann)] {
+        let (id, call) = team.call(node, Some(name)).await;
+        let allowed = json!({ "decision": "allow" });
+        let decided = team.post(node, person, &format!("/api/approvals/{id}"), allowed).await;
+        assert_eq!(decided.status, 200, "{decided:?}");
+        tokio::time::timeout(LIMIT, call).await.unwrap().unwrap();
+    }
+    for (_, console, log) in &team.nodes {
+        let node = console.local_addr().to_string();
+        assert!(AuditShipper::spawn(log, record.clone(), node).finish(LIMIT).await);
+    }
+    for node in [0, 1] {
+        for (person, count) in [(&ann, 2), (&bob, 1), (&audrey, 3)] {
+            let found = team.get(node, person, "/api/activity?kind=call").await.json();
+            let entries = found["entries"].as_array().unwrap().clone();
+            assert_eq!(entries.len(), count, "{found}");
+            let gathered = team.get(node, person, "/api/activity?kind=call&gathered=true").await.json();
+            assert_eq!(gathered["entries"].as_array().unwrap().len(), count);
+            let summary = team.get(node, person, "/api/activity/summary?kind=call").await.json();
+            assert_eq!(summary["counted"], count);
+            let nodes: BTreeSet<&str> = entries.iter().map(|one| one["node"].as_str().unwrap()).collect();
+            assert_eq!(nodes.len(), if count == 1 { 1 } else { 2 });
+        }
+        // Those of the other node, too.
+        let all = team.get(node, &ann, "/api/activity?kind=call").await.json();
+        for one in all["entries"].as_array().unwrap() {
+            let path = format!("/api/activity/{}/arguments", one["seq"]);
+            assert_eq!(team.get(node, &ann, &path).await.json()["arguments"]["path"], "/a");
+            assert_eq!(team.get(node, &bob, &path).await.status, 404);
+        }
+    }
 }
 
 /// The state of a sign-in is good once, in the browser in which it began, at any node.
