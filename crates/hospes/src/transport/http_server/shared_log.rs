@@ -103,7 +103,7 @@ async fn append_all(log: Arc<EventLog>) {
     // What is not appended when the session is given away is lost.
     let _activity = shared.session.upgrade().map(|session| ActivityGuard::add(&session));
     let mut pause = FIRST_PAUSE;
-    let mut failing: Option<Instant> = None;
+    let (mut failing, mut is_closed): (Option<Instant>, bool) = (None, false);
     loop {
         let event = log.first_unstored();
         if event.is_none() && shared.stream().is_some() {
@@ -122,13 +122,17 @@ async fn append_all(log: Arc<EventLog>) {
                 }
                 if failing.take().is_some() {
                     log.reopen();
+                    is_closed = false;
                 }
                 pause = FIRST_PAUSE;
             }
             Err(DirectoryError::Unavailable(why)) => {
                 let since = *failing.get_or_insert_with(Instant::now);
                 if since.elapsed() >= PATIENCE {
-                    tracing::warn!(why, "an event stream was closed; its events are kept for its client");
+                    if !std::mem::replace(&mut is_closed, true) {
+                        // Not louder: every stream says it when the shared state is away.
+                        tracing::debug!(why, "an event stream was closed; its events are kept for its client");
+                    }
                     log.close();
                 }
                 tokio::time::sleep(pause).await;
