@@ -172,7 +172,7 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
 fn size_of(part: FleetPart, is_long: bool) -> [u64; 3] {
     match (part, is_long) {
         (FleetPart::Suites, _) => [0, 0, 0],
-        (FleetPart::Kills, false) => [24, 30, 6],
+        (FleetPart::Kills, false) => [24, 34, 6],
         (FleetPart::Kills, true) => [500, 300, 10],
         (FleetPart::Rolls, false) => [12, 45, 5],
         (FleetPart::Rolls, true) => [40, 600, 25],

@@ -38,6 +38,9 @@ const LAST_EFFECTS: Duration = Duration::from_secs(1);
 /// Time that clients get before the first fault.
 pub(crate) const CALM: Duration = Duration::from_secs(3);
 
+/// Time after which a new Redis may have lost nothing any more, so that sessions of killed nodes are adopted at once.
+const SETTLING: Duration = Duration::from_secs(9);
+
 /// Size of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunSize {
@@ -134,7 +137,7 @@ pub(crate) async fn kill_owners(mut options: ClusterOptions, size: RunSize) -> R
     (options.policy, options.variant.has_direct_links) = (Some(POLICY), true);
     let mut fleet = RunningFleet::start_with(options, size, CallMix::WithApprovals).await?;
     let end = tokio::time::Instant::now() + size.length;
-    let mut next = tokio::time::Instant::now() + CALM;
+    let mut next = tokio::time::Instant::now() + SETTLING;
     let (mut kills, mut longest) = (0, Duration::ZERO);
     // The last node is back before the clients end.
     while next + size.interval <= end {

@@ -13,6 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::active_request::ActiveRequest;
+use super::answered_events::AnsweredEvents;
 
 /// Maximum size of one chunk of an event stream, in bytes.
 const MAX_CHUNK_BYTES: usize = 64 * 1024;
@@ -119,6 +120,16 @@ impl Body {
             && let Some(source) = events.source.take()
         {
             events.source = Some(Box::new(EndedEvents { source, end }));
+        }
+        self
+    }
+
+    /// Adds an answer to a stream that ends without one, and that its client cannot resume. Other bodies stay as they are.
+    pub(super) fn or_answer(mut self, lost: Vec<u8>) -> Self {
+        if let BodyKind::Events(events) = &mut self.0
+            && let Some(source) = events.source.take()
+        {
+            events.source = Some(Box::new(AnsweredEvents::new(source, lost)));
         }
         self
     }

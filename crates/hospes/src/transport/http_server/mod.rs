@@ -1,6 +1,7 @@
 //! The Streamable HTTP transport, serving side: both eras on one path; and HTTP+SSE, its predecessor, beside it.
 
 mod active_request;
+mod answered_events;
 mod body;
 mod call_guard;
 mod caller;

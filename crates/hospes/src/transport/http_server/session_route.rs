@@ -330,16 +330,20 @@ impl RoutedRequest<'_> {
             ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
                 ForwardOutcome::Refused
             }
-            ForwardResult::Response(response) => ForwardOutcome::Response(response),
+            ForwardResult::Response(response) => {
+                ForwardOutcome::Response(with_answer(response, &messages, self.answer_form()))
+            }
             ForwardResult::NotProcessed => ForwardOutcome::NotReached,
-            ForwardResult::OutcomeUnknown => ForwardOutcome::Response(self.outcome_unknown(&messages)),
+            ForwardResult::OutcomeUnknown => {
+                ForwardOutcome::Response(lost_answer(&messages, self.answer_form()))
+            }
         }
     }
 
-    /// The answer to requests whose owner was lost while it had them.
-    fn outcome_unknown(&self, messages: &[JsonRpcMessage<'_>]) -> Response<Body> {
+    /// The form of answers to requests whose owner was lost while it had them.
+    fn answer_form(&self) -> AnswerForm {
         let is_batch = self.whole.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-        lost_answer(messages, if is_batch { AnswerForm::LegacyBatch } else { AnswerForm::Legacy })
+        if is_batch { AnswerForm::LegacyBatch } else { AnswerForm::Legacy }
     }
 
     fn messages(&self) -> Result<Vec<JsonRpcMessage<'_>>, HttpRejection> {
@@ -362,14 +366,29 @@ impl RoutedRequest<'_> {
     }
 }
 
-/// Answers a request whose answer is lost: it may have been processed and is not repeated.
-pub(super) fn lost_answer(messages: &[JsonRpcMessage<'_>], form: AnswerForm) -> Response<Body> {
+/// Adds the answers to requests to a stream that ends without them because its process was lost.
+pub(super) fn with_answer(
+    response: Response<Body>,
+    messages: &[JsonRpcMessage<'_>],
+    form: AnswerForm,
+) -> Response<Body> {
+    match outcome_unknown::body(&open_requests(messages), form) {
+        Some(lost) => response.map(|body| body.or_answer(lost)),
+        None => response,
+    }
+}
+
+fn open_requests<'a>(messages: &'a [JsonRpcMessage<'_>]) -> Vec<OpenRequest<'a>> {
     let open = messages.iter().filter_map(|message| match message {
         JsonRpcMessage::Request(request) => Some(OpenRequest::new(&request.id, &request.method)),
         _ => None,
     });
-    let open: Vec<_> = open.collect();
-    match outcome_unknown::body(&open, form) {
+    open.collect()
+}
+
+/// Answers a request whose answer is lost: it may have been processed and is not repeated.
+pub(super) fn lost_answer(messages: &[JsonRpcMessage<'_>], form: AnswerForm) -> Response<Body> {
+    match outcome_unknown::body(&open_requests(messages), form) {
         Some(body) => json(StatusCode::OK, body),
         // A notification, a response, or a stream: its client tries again.
         None => {

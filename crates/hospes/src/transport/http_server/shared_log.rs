@@ -131,7 +131,10 @@ async fn append_all(log: Arc<EventLog>) {
                 if since.elapsed() >= PATIENCE {
                     if !std::mem::replace(&mut is_closed, true) {
                         // Not louder: every stream says it when the shared state is away.
-                        tracing::debug!(why, "an event stream was closed; its events are kept for its client");
+                        tracing::debug!(
+                            why,
+                            "an event stream was closed; its events are kept for its client"
+                        );
                     }
                     log.close();
                 }

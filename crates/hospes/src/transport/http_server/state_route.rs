@@ -19,7 +19,9 @@ use super::call_guard::check_messages;
 use super::endpoint_inner::EndpointInner;
 use super::outcome_unknown::AnswerForm;
 use super::response::rejection_response;
-use super::session_route::{MAX_SEARCH, RoutedResponse, SEARCH_PAUSE, directory_rejection, lost_answer};
+use super::session_route::{
+    MAX_SEARCH, RoutedResponse, SEARCH_PAUSE, directory_rejection, lost_answer, with_answer,
+};
 use super::shared_sessions::{
     DirectoryError, ForwardResult, ForwardedRequest, SessionDirectory, SessionForwarder,
 };
@@ -99,7 +101,7 @@ impl StateRound<'_> {
             ForwardResult::Response(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
                 Err(ForwardRefusal::ServedHere)
             }
-            ForwardResult::Response(response) => Ok(response),
+            ForwardResult::Response(response) => Ok(with_answer(response, &messages, AnswerForm::Modern)),
             ForwardResult::NotProcessed => Err(ForwardRefusal::NotReached),
             ForwardResult::OutcomeUnknown => Ok(lost_answer(&messages, AnswerForm::Modern)),
         }
