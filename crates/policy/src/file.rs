@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::document::MAX_MISTAKES;
+use crate::layer::PolicyLayer;
 
 /// Environment in which a policy file is interpreted, besides its text.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct PolicyEnvironment {
     pub home: Option<String>,
     /// File system in which symbolic links are followed. Without it, paths are compared as text only.
     pub links: Option<Arc<dyn LinkResolver>>,
+    /// Layer of the file that is read.
+    pub layer: PolicyLayer,
 }
 
 /// File system in which symbolic links are followed. This crate itself does no I/O.
@@ -37,13 +40,20 @@ impl PolicyEnvironment {
     /// Creates an environment with this home folder.
     #[must_use]
     pub fn at_home(home: impl Into<String>) -> Self {
-        Self { home: Some(home.into()), links: None }
+        Self { home: Some(home.into()), ..Self::default() }
     }
 
     /// Sets the file system in which symbolic links are followed.
     #[must_use]
     pub fn following(mut self, links: Arc<dyn LinkResolver>) -> Self {
         self.links = Some(links);
+        self
+    }
+
+    /// Sets the layer of the file that is read.
+    #[must_use]
+    pub fn of_layer(mut self, layer: PolicyLayer) -> Self {
+        self.layer = layer;
         self
     }
 }

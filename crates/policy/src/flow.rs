@@ -115,6 +115,15 @@ pub enum DataFlowPolicy {
 }
 
 impl DataFlowPolicy {
+    /// Returns the stricter of two settings.
+    pub(crate) fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Strong, _) | (_, Self::Strong) => Self::Strong,
+            (Self::Ask, _) | (_, Self::Ask) => Self::Ask,
+            (Self::Off, Self::Off) => Self::Off,
+        }
+    }
+
     /// Words for the values in the policy file.
     pub(crate) const WORDS: &KeywordTable<Self> =
         &[("ask", Self::Ask), ("strong", Self::Strong), ("off", Self::Off)];

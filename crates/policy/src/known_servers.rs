@@ -155,7 +155,8 @@ impl RuleSelector<'_> {
     fn untrusted(&self, policy: &Policy, here: &[&KnownServer]) -> Option<String> {
         let wanted = self.effects?;
         let (key, value) = wanted.first_mismatch(ToolEffectSet::unknown())?;
-        let trusted: Vec<&&KnownServer> = here.iter().filter(|server| policy.trusts(&server.name)).collect();
+        let trusted: Vec<&&KnownServer> =
+            here.iter().filter(|server| policy.lists_as_trusted(&server.name)).collect();
         if trusted.is_empty() {
             return Some(format!(
                 "`effects.{key} = {value}` matches no tool: annotations count only for servers in `trusted`, and {} \

@@ -81,6 +81,25 @@
 //! For each of the three, the first matching label that sets it decides. Declarations of an untrusted server never
 //! lower a label.
 //!
+//! # Layers
+//!
+//! [`Policy::below`] puts the policy of a user below that of an organisation, which the user cannot loosen:
+//!
+//! | part | effective with two layers |
+//! |---|---|
+//! | decision | the strictest: deny, ask, allow; what no rule of the organisation matches, the user's policy decides |
+//! | `strong`, `review` | true if one layer says so |
+//! | `remember` | true if every layer that asks says so |
+//! | `delegable` | a matching rule of the user, and no default, decides instead of this rule of the organisation |
+//! | `trusted` in rules | each layer evaluates its rules with its own list |
+//! | `trusted`, `own` elsewhere | what each layer that has the key lists |
+//! | `[[label]]` | one of the organisation stays; a label of the user can only raise it |
+//! | `preset`, `data_flow` | the strictest |
+//! | `plans` | false if one layer says so |
+//! | `built_in_labels` | the organisation's, if its file has the key |
+//! | destinations that a rule allows by name | a matching rule of the organisation names them, too |
+//! | version | covers both |
+//!
 //! # Patterns
 //!
 //! In patterns, `*` matches any text without `/`, `**` any text, `?` one character, `[a-z]` one of these characters,
@@ -105,7 +124,8 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `policy`, `rule`, `selector`, `condition`, `verdict` | [`Policy`], its rules, and what they decide |
+//! | `policy`, `rule`, `selector`, `condition`, `verdict` | [`Policy`], its rules and layers, and what they decide |
+//! | `layer` | whose policy file it is |
 //! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
 //! | `file`, `document` | the file, read so that all mistakes are found at once |
 //! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
@@ -133,6 +153,7 @@ mod flow;
 mod folders;
 mod known_servers;
 mod label_sets;
+mod layer;
 mod nearest;
 mod paths;
 mod pattern;
@@ -158,10 +179,13 @@ pub use file::{LinkResolver, PolicyEnvironment, PolicyError, PolicyMistake};
 pub use flow::{CallEffect, DataFlowPolicy, FlowLabels, LabelPlace, SessionFlow, ToolDescription};
 pub use known_servers::{KnownOffers, KnownServer, KnownTool, UnmatchedPart};
 pub use label_sets::{KnownLabels, PackageLabels};
+pub use layer::PolicyLayer;
 pub use nearest::nearest;
 pub use paths::{is_hidden, visible, visible_line};
 pub use plan_exclusion::PlanExclusion;
-pub use policy::{LabelSource, LabelSources, Policy, PolicyExplanation, RuleEvaluation};
+pub use policy::{
+    LabelSource, LabelSources, OrganizationExplanation, Policy, PolicyExplanation, RuleEvaluation,
+};
 pub use preset::{CallSituation, GuardCause, Preset};
 pub use rule::{PolicyRule, UnmetCondition};
 pub use strings::ArgumentStrings;

@@ -1,11 +1,11 @@
 mod labelling;
+mod layers;
 
-use std::fmt;
+use std::sync::Arc;
 
-use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::action::{PolicyAction, PolicyRequest};
+use crate::action::PolicyAction;
 use crate::arguments::CallArgumentsError;
 use crate::document::{MistakeReport, TableSection, line_of};
 use crate::effects::ToolEffectSet;
@@ -17,6 +17,7 @@ use crate::selector::RuleSelector;
 use crate::verdict::{DecisionReason, DefaultReason, PolicyDecision, PolicyVerdict};
 
 pub use labelling::{LabelSource, LabelSources};
+pub use layers::OrganizationExplanation;
 
 /// Keys of rules and labels that may have been written at the top level of the file.
 const MISPLACED_RULE_KEYS: [(&str, &str); 7] = [
@@ -36,30 +37,40 @@ const IN_A_RULE: &str = "in a rule, below a line `[[rule]]`";
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Vec<PolicyRule>,
-    trusted: Vec<String>,
+    /// Servers whose annotations are trusted. `None` if the file does not say.
+    trusted: Option<Vec<String>>,
     /// Line of `trusted`, from 1, or 0 if it is absent.
     trusted_line: usize,
     data_flow: DataFlowPolicy,
+    /// True if the file has the key `data_flow`.
+    sets_data_flow: bool,
     /// Preset of the guard. `None` if the file names none: its rules and `data_flow` decide alone.
     preset: Option<Preset>,
-    /// True if several calls can be approved as one plan.
-    plans: bool,
-    /// The person's own addresses, domains and accounts.
-    own: Vec<String>,
+    /// Whether several calls can be approved as one plan. `None` if the file does not say: they cannot.
+    plans: Option<bool>,
+    /// The person's own addresses, domains and accounts. `None` if the file does not say.
+    own: Option<Vec<String>>,
     /// Whether the built-in labels apply. `None` if the file does not say: they do with a preset.
     built_in_labels: Option<bool>,
     labels: Vec<LabelRule>,
     version: [u8; 32],
+    /// Policy of the organisation, which this one cannot loosen.
+    organization: Option<Arc<Policy>>,
+    /// True if this layer is empty, and the organisation's policy decides alone.
+    is_empty_layer: bool,
 }
 
 /// A decision and its explanation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PolicyExplanation<'p> {
-    /// Evaluated rules in order. Only the last one can have matched.
+    /// Evaluated rules in order. Only the last one can have matched. With an organisation's policy, they are the rules of
+    /// the user's file.
     pub steps: Vec<RuleEvaluation<'p>>,
     /// Resulting verdict.
     pub verdict: PolicyVerdict,
+    /// Explanation of the organisation's policy, if there is one.
+    pub organization: Option<OrganizationExplanation<'p>>,
 }
 
 /// Evaluation of one rule.
@@ -78,15 +89,18 @@ impl Policy {
     pub fn without_rules() -> Self {
         Self {
             rules: Vec::new(),
-            trusted: Vec::new(),
+            trusted: None,
             trusted_line: 0,
             data_flow: DataFlowPolicy::default(),
+            sets_data_flow: false,
             preset: None,
-            plans: false,
-            own: Vec::new(),
+            plans: None,
+            own: None,
             built_in_labels: None,
             labels: Vec::new(),
             version: Sha256::digest([]).into(),
+            organization: None,
+            is_empty_layer: false,
         }
     }
 
@@ -96,7 +110,7 @@ impl Policy {
         Self {
             data_flow: DataFlowPolicy::Off,
             preset: Some(preset),
-            plans: true,
+            plans: Some(true),
             version: Sha256::digest(preset.to_string()).into(),
             ..Self::without_rules()
         }
@@ -131,17 +145,17 @@ impl Policy {
             return report.finish().map(|()| Self::without_rules());
         };
         let mut top = TableSection::new(None, 0, file.get_ref());
-        let trusted = top.names("trusted", &mut report).unwrap_or_default();
+        let trusted = top.names("trusted", &mut report);
         let trusted_line = top.value("trusted").map_or(0, |value| line_of(text, value.span().start));
         let preset = top.word("preset", Preset::WORDS, &mut report);
-        let plans = top.boolean("plans", &mut report).unwrap_or_default();
-        let own = top.names("own", &mut report).unwrap_or_default();
+        let plans = top.boolean("plans", &mut report);
+        let own = top.names("own", &mut report);
         let built_in_labels = top.boolean("built_in_labels", &mut report);
         // A preset weighs what a session has read by itself.
-        let data_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report);
+        let written_flow = top.word("data_flow", DataFlowPolicy::WORDS, &mut report);
         let data_flow = match preset {
-            Some(_) => data_flow.unwrap_or(DataFlowPolicy::Off),
-            None => data_flow.unwrap_or_default(),
+            Some(_) => written_flow.unwrap_or(DataFlowPolicy::Off),
+            None => written_flow.unwrap_or_default(),
         };
         let (mut rules, mut labels) = (Vec::new(), Vec::new());
         for mut one in top.tables("rule", &mut report) {
@@ -160,16 +174,19 @@ impl Policy {
             trusted,
             trusted_line,
             data_flow,
+            sets_data_flow: written_flow.is_some(),
             preset,
             plans,
             own,
             built_in_labels,
             labels,
             version,
+            organization: None,
+            is_empty_layer: false,
         })
     }
 
-    /// Returns the rules in order.
+    /// Returns the rules of the file in order. Those of an organisation's policy are not among them.
     #[must_use]
     pub fn rules(&self) -> &[PolicyRule] {
         &self.rules
@@ -184,82 +201,17 @@ impl Policy {
         self.rules.iter().map(PolicyRule::selector).chain(self.labels.iter().map(LabelRule::selector))
     }
 
-    /// Returns the names of servers whose annotations are trusted.
+    /// Returns the names of servers whose annotations the file trusts.
     #[must_use]
     pub fn trusted(&self) -> &[String] {
-        &self.trusted
+        self.trusted.as_deref().unwrap_or_default()
     }
 
-    /// Returns true if the annotations of the server are trusted.
-    #[must_use]
-    pub fn trusts(&self, server: &str) -> bool {
-        self.trusted.iter().any(|trusted| trusted == server)
-    }
-
-    /// Returns the SHA-256 hash of the policy text. An approval is valid only for the version it was given under.
+    /// Returns the SHA-256 hash of the policy text and of the organisation's. An approval is valid only for the version it
+    /// was given under.
     #[must_use]
     pub fn version(&self) -> &[u8; 32] {
         &self.version
-    }
-
-    /// Decides on a request.
-    #[must_use]
-    pub fn decide(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyVerdict {
-        let effects = self.trusted_effects(asked);
-        self.rules
-            .iter()
-            .find_map(|rule| Some((rule, rule.fits(asked, effects, now).ok()?)))
-            .map_or_else(|| self.default_verdict(&asked.action, effects), |(rule, fit)| rule.verdict_of(fit))
-    }
-
-    /// Returns true if the rule that decides on a request allows it and names the host, without wildcards, among its
-    /// destinations.
-    #[must_use]
-    pub fn allows_host(&self, asked: &PolicyRequest<'_>, host: &str, now: Timestamp) -> bool {
-        let effects = self.trusted_effects(asked);
-        let deciding = self.rules.iter().find(|rule| rule.fits(asked, effects, now).is_ok());
-        deciding.is_some_and(|rule| rule.allows_host(host))
-    }
-
-    /// Decides on a request and explains the decision rule by rule.
-    #[must_use]
-    pub fn explain(&self, asked: &PolicyRequest<'_>, now: Timestamp) -> PolicyExplanation<'_> {
-        let effects = self.trusted_effects(asked);
-        let mut steps = Vec::new();
-        for rule in &self.rules {
-            match rule.fits(asked, effects, now) {
-                Err(miss) => steps.push(RuleEvaluation { rule, miss: Some(miss) }),
-                Ok(fit) => {
-                    steps.push(RuleEvaluation { rule, miss: None });
-                    return PolicyExplanation { steps, verdict: rule.verdict_of(fit) };
-                }
-            }
-        }
-        PolicyExplanation { steps, verdict: self.default_verdict(&asked.action, effects) }
-    }
-
-    /// Setting for sessions that have read private data and untrusted text.
-    #[must_use]
-    pub fn data_flow(&self) -> DataFlowPolicy {
-        self.data_flow
-    }
-
-    /// Preset of the guard, if the policy has one.
-    #[must_use]
-    pub fn preset(&self) -> Option<Preset> {
-        self.preset
-    }
-
-    /// Returns true if several calls can be approved as one plan: with the key `plans` and a preset.
-    #[must_use]
-    pub fn allows_plans(&self) -> bool {
-        self.plans && self.preset.is_some()
-    }
-
-    /// The person's own addresses (`me@x.example`), domains (`@x.example`) and accounts.
-    #[must_use]
-    pub fn own(&self) -> &[String] {
-        &self.own
     }
 
     /// Applies the data flow of a session to a verdict. A call with these labels that could send private data out needs
@@ -272,7 +224,7 @@ impl Policy {
         flow: SessionFlow,
     ) -> PolicyVerdict {
         let is_of_no_concern =
-            self.data_flow == DataFlowPolicy::Off || !labels.outbound || !flow.is_tainted();
+            self.data_flow() == DataFlowPolicy::Off || !labels.outbound || !flow.is_tainted();
         if is_of_no_concern || verdict.decision == PolicyDecision::Deny {
             return verdict;
         }
@@ -282,7 +234,7 @@ impl Policy {
         }
         // A lasting permission was given before this data was read.
         verdict.may_remember = false;
-        verdict.strong |= self.data_flow == DataFlowPolicy::Strong;
+        verdict.strong |= self.data_flow() == DataFlowPolicy::Strong;
         verdict.flow = Some(flow);
         verdict
     }
@@ -335,14 +287,6 @@ impl Policy {
         }
         verdict
     }
-
-    /// Returns the effects of the tool, or the worst ones if its server is not trusted.
-    fn trusted_effects(&self, asked: &PolicyRequest<'_>) -> ToolEffectSet {
-        match asked.action {
-            PolicyAction::Tool { effects, .. } if self.trusts(asked.server) => effects,
-            _ => ToolEffectSet::unknown(),
-        }
-    }
 }
 
 /// Default verdict if no rule matches.
@@ -369,22 +313,6 @@ fn default_verdict(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyV
         review: false,
         flow: None,
         guard: None,
-    }
-}
-
-impl fmt::Display for PolicyExplanation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for RuleEvaluation { rule, miss } in &self.steps {
-            write!(f, "rule {} (line {})", rule.number(), rule.line())?;
-            if let Some(name) = rule.name() {
-                write!(f, " `{name}`")?;
-            }
-            match miss {
-                Some(miss) => writeln!(f, ": {miss}")?,
-                None => writeln!(f, ": fits")?,
-            }
-        }
-        write!(f, "{}: {}", self.verdict.decision, self.verdict.because)
     }
 }
 

@@ -9,8 +9,9 @@ use crate::flow::{CallEffect, FlowLabels};
 
 /// Preset of the guard: the key `preset`.
 ///
-/// A preset asks about a call that the rules would allow. It never allows what a rule denies or asks about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A preset asks about a call that the rules would allow. It never allows what a rule denies or asks about. A stricter
+/// preset is less than others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Preset {

@@ -7,6 +7,7 @@ use crate::arguments::ArgumentPointer;
 use crate::condition::ArgumentCondition;
 use crate::destination_pattern::DestinationPattern;
 use crate::effects::{RequiredEffects, ToolEffectSet};
+use crate::layer::PolicyLayer;
 use crate::paths::TextReadings;
 use crate::pattern::{AmbiguityBias, TextPatterns};
 use crate::selector::RuleSelector;
@@ -18,6 +19,7 @@ mod parse;
 /// A rule of a policy.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
+    layer: PolicyLayer,
     number: usize,
     line: usize,
     decision: PolicyDecision,
@@ -39,6 +41,8 @@ pub struct PolicyRule {
     strong: bool,
     remember: bool,
     review: bool,
+    /// True if a rule of a lower layer may loosen this one.
+    delegable: bool,
 }
 
 /// The first condition of a rule that does not hold.
@@ -67,6 +71,25 @@ impl fmt::Display for UnmetCondition {
 }
 
 impl PolicyRule {
+    /// Returns the layer of the file.
+    #[must_use]
+    pub fn layer(&self) -> PolicyLayer {
+        self.layer
+    }
+
+    /// Returns true if a rule of the user's file may loosen this rule of the organisation's.
+    #[must_use]
+    pub fn is_delegable(&self) -> bool {
+        self.delegable
+    }
+
+    /// Returns how texts refer to the rule: ``organisation's rule 2 (line 9) `name` ``.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+        format!("{}rule {} (line {}){name}", self.layer.possessive(), self.number, self.line)
+    }
+
     /// Returns the position in the file, from 1.
     #[must_use]
     pub fn number(&self) -> usize {
@@ -137,6 +160,7 @@ impl PolicyRule {
             ("strong", self.strong, true),
             ("remember", !self.remember, false),
             ("review", self.review, true),
+            ("delegable", self.delegable, true),
         ];
         said.extend(
             flags.iter().filter(|flag| flag.1).map(|(key, _, is)| ((*key).to_owned(), is.to_string())),
@@ -300,6 +324,7 @@ impl PolicyRule {
         PolicyVerdict {
             decision: self.decision,
             because: DecisionReason::Rule {
+                layer: self.layer,
                 number: self.number,
                 line: self.line,
                 name: self.name.clone(),

@@ -2,10 +2,11 @@ use std::fmt;
 
 use crate::document::KeywordTable;
 use crate::flow::SessionFlow;
+use crate::layer::PolicyLayer;
 use crate::preset::GuardCause;
 
-/// Decision of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Decision of a policy. A stricter one is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_enums, reason = "whoever acts on it must not overlook one")]
 pub enum PolicyDecision {
     /// The action is performed.
@@ -69,6 +70,8 @@ impl PolicyVerdict {
 pub enum DecisionReason {
     /// A rule of the policy file.
     Rule {
+        /// Layer of the policy file.
+        layer: PolicyLayer,
         /// Number of the rule, from 1.
         number: usize,
         /// Line where the rule begins, from 1.
@@ -117,11 +120,24 @@ pub enum DefaultReason {
     Preset,
 }
 
+impl DecisionReason {
+    /// Returns the layer whose rule is the reason. `None` if no rule is.
+    #[must_use]
+    pub fn layer(&self) -> Option<PolicyLayer> {
+        match self {
+            Self::Rule { layer, .. } => Some(*layer),
+            Self::Unclear { rule, .. } => rule.layer(),
+            Self::Flow(before) => before.layer(),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { number, line, name, reason } => {
-                write!(f, "rule {number} (line {line})")?;
+            Self::Rule { layer, number, line, name, reason } => {
+                write!(f, "{}rule {number} (line {line})", layer.possessive())?;
                 if let Some(name) = name {
                     write!(f, " `{name}`")?;
                 }

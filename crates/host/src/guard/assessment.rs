@@ -326,7 +326,7 @@ impl ValueCaller<'_> {
                 |ch: char| ch.is_alphanumeric() || matches!(ch, '.' | '_' | '%' | '+' | '-' | '@');
             text.chars().filter(|ch| *ch == '@').count() == 1 && text.chars().all(of_address)
         };
-        self.policy.own().iter().any(|own| {
+        self.policy.is_own(|own| {
             let own = own.to_lowercase();
             match own.strip_prefix('@') {
                 Some(domain) => (text.ends_with(&own) && is_address()) || text == domain,

@@ -161,7 +161,10 @@ impl PolicyEnforcer {
         asking: &CallApproval<'_, '_>,
         passage: &mut AdmittedCall,
     ) -> ControlFlow<Outcome> {
-        if self.unattended == UnattendedMode::AllowClean && asking.is_clean() {
+        if self.unattended == UnattendedMode::AllowClean
+            && asking.is_clean()
+            && !asking.is_organization_guarded()
+        {
             let by = "nobody can be asked, and nothing untrusted was read".into();
             let decision = CallDecision::Allow { by, basis: basis_of(&asking.verdict.because) };
             return passage.conclude(asking.going, decision).await;
@@ -405,6 +408,11 @@ impl CallApproval<'_, '_> {
             guard.is_clean && !guard.values.iter().any(|value| value.finding.is_independent_of_reads())
         };
         matches!(self.verdict.because, DecisionReason::Guard(_)) && self.guard.as_ref().is_some_and(is_clean)
+    }
+
+    /// Returns true if the organisation has a preset, whose questions no option of the user drops.
+    fn is_organization_guarded(&self) -> bool {
+        self.policy.organization().is_some_and(|policy| policy.preset().is_some())
     }
 
     /// Returns the data flow of the verdict as text for the record.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Policy;
 use crate::action::{PolicyAction, PolicyRequest};
+use crate::effects::ToolEffectSet;
 use crate::flow::{CallEffect, FlowLabels, LabelPlace, ToolDescription, describe_tool, resolve_labels};
 use crate::label_sets::{KnownLabels, ToolLabels};
 
@@ -13,6 +14,8 @@ use crate::label_sets::{KnownLabels, ToolLabels};
 pub enum LabelSource {
     /// A label of the policy file.
     File(LabelPlace),
+    /// A label of the organisation's policy file.
+    Organization(LabelPlace),
     /// The built-in labels of this package.
     Package(&'static str),
     /// The default: what the host knows about its own servers, and what a server declares.
@@ -34,16 +37,16 @@ pub struct LabelSources {
 }
 
 impl Policy {
-    /// Returns true if the built-in labels of well-known servers apply. By default they do with a preset.
-    #[must_use]
-    pub fn uses_built_in_labels(&self) -> bool {
-        self.built_in_labels.unwrap_or_else(|| self.preset.is_some())
-    }
-
     /// Determines what is known about a tool beyond its labels.
     #[must_use]
     pub fn describe(&self, asked: &PolicyRequest<'_>, known: KnownLabels) -> ToolDescription {
         let mut description = describe_tool(&self.labels, asked);
+        if let Some(organization) = self.organization() {
+            let first = describe_tool(&organization.labels, asked);
+            description.untrusted_fields = first.untrusted_fields.or(description.untrusted_fields);
+            description.targets = first.targets.or(description.targets);
+            description.is_described |= first.is_described;
+        }
         let is_believed = known.program.is_some() || self.trusts(asked.server);
         let set_effect = self.set_labels(asked, known).and_then(|set| set.effect);
         let default = self.default_labels(asked, known.program).effect;
@@ -66,8 +69,9 @@ impl Policy {
         description
     }
 
-    /// Determines the labels of an action, independent of its arguments. A label of the policy file decides, else the
-    /// built-in labels, else the default. Declarations of a server count only if it is trusted.
+    /// Determines the labels of an action, independent of its arguments. A label of the organisation's policy file stays,
+    /// unless one of the user's file raises it. Else a label of the user's file decides, else the built-in labels, else the
+    /// default. Declarations of a server count only if it is trusted.
     #[must_use]
     pub fn labels(&self, asked: &PolicyRequest<'_>, known: KnownLabels) -> FlowLabels {
         self.labels_with_sources(asked, known).0
@@ -87,30 +91,39 @@ impl Policy {
         });
         let labels = set.map_or(default, |set| set.over(default));
         let file = resolve_labels(&self.labels, asked);
+        let first =
+            self.organization().map(|policy| resolve_labels(&policy.labels, asked)).unwrap_or_default();
         let package = known.package.map_or("", |package| package.package());
-        let source = |place: Option<LabelPlace>, is_in_set: Option<bool>| match (place, is_in_set) {
-            (Some(place), _) => LabelSource::File(place),
-            (None, Some(true)) => LabelSource::Package(package),
+        let unset = |is_in_set: Option<bool>| match is_in_set {
+            Some(true) => LabelSource::Package(package),
             _ => LabelSource::Default,
         };
+        let of_default = |value, is_in_set| (value, unset(is_in_set));
+        let private = raised(first.private, file.private)
+            .unwrap_or_else(|| of_default(labels.private, set.map(|set| set.private.is_some())));
+        let untrusted = raised(first.untrusted, file.untrusted)
+            .unwrap_or_else(|| of_default(labels.untrusted, set.map(|set| set.untrusted.is_some())));
+        let outbound = raised(first.outbound, file.outbound)
+            .unwrap_or_else(|| of_default(labels.outbound, set.map(|set| set.outbound.is_some())));
+        let effect = raised(first.effect, file.effect)
+            .unwrap_or_else(|| (labels.effect, unset(set.map(|set| set.effect.is_some()))));
         let sources = LabelSources {
-            private: source(file.private.map(|label| label.1), set.map(|set| set.private.is_some())),
-            untrusted: source(file.untrusted.map(|label| label.1), set.map(|set| set.untrusted.is_some())),
-            outbound: source(file.outbound.map(|label| label.1), set.map(|set| set.outbound.is_some())),
-            effect: source(file.effect.map(|label| label.1), set.map(|set| set.effect.is_some())),
+            private: private.1,
+            untrusted: untrusted.1,
+            outbound: outbound.1,
+            effect: effect.1,
         };
-        let labels = FlowLabels {
-            private: file.private.map_or(labels.private, |label| label.0),
-            untrusted: file.untrusted.map_or(labels.untrusted, |label| label.0),
-            outbound: file.outbound.map_or(labels.outbound, |label| label.0),
-            effect: file.effect.map_or(labels.effect, |label| label.0),
-        };
+        let labels =
+            FlowLabels { private: private.0, untrusted: untrusted.0, outbound: outbound.0, effect: effect.0 };
         (labels, sources)
     }
 
     /// Returns the labels without the policy file and the built-in labels.
     fn default_labels(&self, asked: &PolicyRequest<'_>, program: Option<FlowLabels>) -> FlowLabels {
-        let open = self.trusted_effects(asked).open_world;
+        let open = match asked.action {
+            PolicyAction::Tool { effects, .. } if self.trusts(asked.server) => effects.open_world,
+            _ => ToolEffectSet::unknown().open_world,
+        };
         let effect = match asked.action {
             PolicyAction::Tool { name, effects, .. } => {
                 effects.effect_of(name, program.is_some() || self.trusts(asked.server))
@@ -129,10 +142,25 @@ impl Policy {
     }
 }
 
+/// Returns the label of the organisation's file, or that of the user's file if it is stricter or the only one.
+fn raised<T: Ord>(
+    organization: Option<(T, LabelPlace)>,
+    user: Option<(T, LabelPlace)>,
+) -> Option<(T, LabelSource)> {
+    match (organization, user) {
+        (Some(stays), Some(user)) if user.0 <= stays.0 => Some((stays.0, LabelSource::Organization(stays.1))),
+        (Some(stays), None) => Some((stays.0, LabelSource::Organization(stays.1))),
+        (_, user) => user.map(|(value, place)| (value, LabelSource::File(place))),
+    }
+}
+
 impl fmt::Display for LabelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(LabelPlace { number, line }) => write!(f, "label {number} (line {line})"),
+            Self::Organization(LabelPlace { number, line }) => {
+                write!(f, "organisation's label {number} (line {line})")
+            }
             Self::Package(package) => write!(f, "built in for {package}"),
             Self::Default => f.write_str("default"),
         }

@@ -1,4 +1,7 @@
+use jiff::Timestamp;
+
 use super::*;
+use crate::action::PolicyRequest;
 use crate::arguments::CallArguments;
 
 const TRUSTING: &str = "trusted = ['git']\n";

@@ -14,6 +14,7 @@ use crate::destination_pattern::DestinationPattern;
 use crate::document::{MistakeReport, TableSection, quoted};
 use crate::effects::RequiredEffects;
 use crate::file::PolicyEnvironment;
+use crate::layer::PolicyLayer;
 use crate::pattern::TextPatterns;
 use crate::verdict::PolicyDecision;
 
@@ -54,6 +55,7 @@ impl PolicyRule {
         let places =
             |texts: &[String]| texts.iter().map(|text| DestinationPattern::new(text, reading)).collect();
         let rule = Self {
+            layer: reading.layer,
             number,
             line,
             // Only so that the other keys are checked too: a rule with mistakes is discarded.
@@ -75,9 +77,14 @@ impl PolicyRule {
             strong: section.boolean("strong", report).unwrap_or(false),
             remember: section.boolean("remember", report).unwrap_or(true),
             review: section.boolean("review", report).unwrap_or(false),
+            delegable: section.boolean("delegable", report).unwrap_or(false),
         };
         section.reject_unknown_keys(&TOP_LEVEL_KEYS, report);
         add_contradictions(section, decision, rule.about.as_deref(), report);
+        if section.has("delegable") && reading.layer != PolicyLayer::Organization {
+            let what = "it applies only to rules of an organisation's policy file";
+            section.add_mistake_at_key("delegable", what, report);
+        }
         if rule.other_arguments.is_some() && rule.arguments.iter().any(|(_, at, _)| at.first() == Some("*")) {
             let what = "it compares names, and the rule has a condition on `*`, which is every argument";
             section.add_mistake_at_key("other_arguments", what, report);
@@ -174,6 +181,10 @@ fn add_contradictions(
                 format!("it applies only to `decide = \"ask\"`, and the rule has `decide = \"{decision}\"`");
             section.add_mistake_at_key(key, &what, report);
         }
+    }
+    if decision == PolicyDecision::Allow && section.has("delegable") && !section.has("review") {
+        let what = "an `allow` rule without `review` restricts nothing that could be loosened";
+        section.add_mistake_at_key("delegable", what, report);
     }
     if decision == PolicyDecision::Deny && section.has("review") {
         section.add_mistake_at_key("review", "a denied call has no result to review", report);
