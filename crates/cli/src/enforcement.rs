@@ -1,22 +1,21 @@
 //! Policy and audit log, set up from the command line.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hospes_host::approvals::ApprovalLimits;
 use hospes_host::{ApprovalQueue, DefaultPinMode, FileProblems, PinMode, PolicyEnforcer};
-use hospes_policy::{Policy, PolicyEnvironment, PolicyError, Preset};
+use hospes_policy::{Policy, PolicyEnvironment, PolicyError};
 use hospes_store::{AuditLog, AuditReader, StateStore};
 
-use crate::args::{HostOptions, PresetChoice};
+use crate::args::HostOptions;
 use crate::exit::{CliError, CliResult, error_chain};
-use crate::file_watch::FileWatch;
 use crate::fleet::HostFleet;
-use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
 use crate::paths;
+use crate::policy_files::{PolicyFiles, PolicyReload};
 
 /// Settings of the configuration for the enforcement.
 #[derive(Clone, Copy, Debug)]
@@ -43,27 +42,18 @@ pub(crate) fn default_pin_mode(has_rules: bool) -> PinMode {
     if has_rules { PinMode::Ask } else { PinMode::FirstUse }
 }
 
-/// Creates the enforcement of policy and audit. Returns `None` if there is nothing to decide or record. Lasting
-/// decisions are kept in the state.
+/// Creates the enforcement of the policy in these files, which are followed, and of audit. Lasting decisions are kept in
+/// the state.
 pub(crate) async fn build_enforcer(
     options: &HostOptions,
     (state, fleet): (Option<&StateStore>, Option<&HostFleet>),
-    settings: RecordSettings,
+    (files, settings): (PolicyFiles, RecordSettings),
     effects: PolicyEffects,
     output: CliOutput,
-) -> CliResult<Option<Arc<PolicyEnforcer>>> {
+) -> CliResult<Arc<PolicyEnforcer>> {
     let audit = if options.no_audit { None } else { open_audit()? };
-    let file = find_policy_file(options.policy.as_deref())?;
-    // Followed even if the file does not exist yet, so that rules apply as soon as they are written.
-    let followed = file.clone().or_else(paths::policy_file);
-    if audit.is_none() && followed.is_none() && options.preset == Some(PresetChoice::Off) {
-        return Ok(None);
-    }
-    // Before the file is read, so that later writes are noticed.
-    let watch = followed.clone().map(|file| FileWatch::new(vec![file]));
-    let policy = file.as_deref().map(read_policy).transpose()?;
-    let preset = options.preset;
-    let mut guard = PolicyEnforcer::new(with_preset(policy, preset))
+    let reload = PolicyReload::begin(files, options.preset)?;
+    let mut guard = PolicyEnforcer::new(reload.policy())
         .when_unattended(options.unattended.unwrap_or_default())
         .keeping_arguments(settings.keeps_arguments)
         .answering_questions(settings.answers_questions);
@@ -103,51 +93,24 @@ pub(crate) async fn build_enforcer(
         // The task ends by itself when the guard is dropped.
         let _goes_on = guard.spawn_retention(kept_for);
     }
-    if let (Some(file), Some(watch)) = (followed, watch) {
-        // A weak reference, or the task would keep the guard, and with it the audit log, open.
-        tokio::spawn(follow_policy_file((file, preset), watch, Arc::downgrade(&guard), effects, output));
-    }
-    Ok(Some(guard))
+    // A weak reference, or the task would keep the guard, and with it the audit log, open.
+    tokio::spawn(reload.run(Arc::downgrade(&guard), effects, output));
+    Ok(guard)
 }
 
-/// Returns the policy with the preset of the command line. Without a policy file, the default preset applies.
-fn with_preset(policy: Option<Policy>, preset: Option<PresetChoice>) -> Option<Policy> {
-    match (policy, preset) {
-        (policy, Some(PresetChoice::Off)) => policy.map(Policy::without_preset),
-        (Some(policy), Some(PresetChoice::Preset(preset))) => Some(policy.with_preset(preset)),
-        (Some(policy), None) => Some(policy),
-        (None, Some(PresetChoice::Preset(preset))) => Some(Policy::of_preset(preset)),
-        (None, None) => Some(Policy::of_preset(Preset::default())),
-    }
-}
-
-/// Returns the named policy file, or the default one if it exists.
-pub(crate) fn find_policy_file(named: Option<&Path>) -> CliResult<Option<PathBuf>> {
-    match named {
-        Some(file) if file.is_file() => Ok(Some(file.to_owned())),
-        Some(file) => Err(CliError::usage(format!("--policy: file not found: {}", file.display()))),
-        None => match paths::policy_file() {
-            // Rules that cannot be reached are not the same as no rules.
-            Some(file) if !file.is_file() && file.symlink_metadata().is_ok() => {
-                let shown = paths::display_path(&file);
-                Err(CliError::usage(format!(
-                    "{shown} is no file that can be read, or a link to one that does not exist"
-                ))
-                .hint("restore the file of rules; to go without rules, remove it"))
-            }
-            file => Ok(file.filter(|file| file.is_file())),
-        },
-    }
-}
-
-/// Reads and parses the policy file.
+/// Reads and parses the policy file of the user.
 pub(crate) fn read_policy(file: &Path) -> CliResult<Policy> {
+    read_policy_in(file, &policy_environment())
+}
+
+/// Reads and parses a policy file.
+pub(crate) fn read_policy_in(file: &Path, environment: &PolicyEnvironment) -> CliResult<Policy> {
     let hinted = |failure: CliError| {
         failure.hint("`hospes policy check` reports the same errors without starting anything")
     };
     let text = fs::read_to_string(file)
         .map_err(|error| hinted(CliError::usage(format!("{}: {error}", file.display()))))?;
-    Policy::read(&text, &policy_environment()).map_err(|error| hinted(policy_mistakes(file, &error)))
+    Policy::read(&text, environment).map_err(|error| hinted(policy_mistakes(file, &error)))
 }
 
 /// Returns the environment in which policy files are read: the home folder, and the links of this file system.
@@ -208,58 +171,6 @@ pub(crate) fn open_state() -> CliResult<Option<StateStore>> {
     };
     fs::create_dir_all(folder).map_err(|error| wrong(&error))?;
     StateStore::open(file.clone()).map(Some).map_err(|error| wrong(&error))
-}
-
-/// Reloads the policy file whenever it changes, for as long as the guard lives. A file that is unreadable changes nothing.
-/// If it is gone, the rules remain in effect, and new servers are accepted as without rules.
-async fn follow_policy_file(
-    (file, preset): (PathBuf, Option<PresetChoice>),
-    mut watch: FileWatch,
-    guard: std::sync::Weak<PolicyEnforcer>,
-    effects: PolicyEffects,
-    output: CliOutput,
-) {
-    let shown = paths::display_path(&file);
-    let review_new = || match effects.pins.as_ref().is_some_and(|pins| pins.set(default_pin_mode(true))) {
-        true => "; new servers wait for your review from now on",
-        false => "",
-    };
-    loop {
-        let has_changed = watch.look().await;
-        let Some(guard) = guard.upgrade() else { return };
-        if !has_changed {
-            continue;
-        }
-        if !file.exists() {
-            effects.problems.set(&shown, None);
-            // As long as its rules remain, so does the review of new servers that comes with them.
-            output.warn(format_args!("{shown} was deleted; the previous rules remain in effect"));
-            continue;
-        }
-        match read_policy(&file)
-            .map(|policy| with_preset(Some(policy), preset).unwrap_or_else(Policy::without_rules))
-        {
-            Ok(policy) => {
-                effects.problems.set(&shown, None);
-                let pins = review_new();
-                let is_known = guard.policy().is_some_and(|known| known.version() == policy.version());
-                if is_known && pins.is_empty() {
-                    continue;
-                }
-                let rules = policy.rules().len();
-                if !is_known {
-                    guard.replace_policy(policy);
-                }
-                let noun = if rules == 1 { "rule" } else { "rules" };
-                output.say(format_args!("  policy reloaded: {rules} {noun} from {shown}{pins}"));
-            }
-            Err(failure) => {
-                let mistakes = mistakes_first(&failure.message);
-                output.warn(format_args!("{mistakes}; the previous rules remain in effect"));
-                effects.problems.set(&shown, Some(mistakes));
-            }
-        }
-    }
 }
 
 /// Converts an error of the audit log for display.

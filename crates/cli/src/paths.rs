@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{CliError, CliResult};
 use crate::platform;
-use crate::user_folders::{FolderKind, UserFolders};
+use crate::user_folders::{FolderKind, UserFolders, machine_folder};
 use hospes_host::config::applications::SystemKind;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -58,6 +58,11 @@ pub(crate) fn memory_file() -> Option<PathBuf> {
 /// Returns the path of the default policy file.
 pub(crate) fn policy_file() -> Option<PathBuf> {
     Some(folder(FolderKind::Config)?.join("policy.toml"))
+}
+
+/// Returns the path of the policy file of an organisation for all users of this machine.
+pub(crate) fn organization_policy_file() -> PathBuf {
+    machine_folder(SystemKind::current(), &absolute_variable).join("policy.toml")
 }
 
 /// Returns the paths of the audit log and of its key. They are in one folder, so neither exists without the other.

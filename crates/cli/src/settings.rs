@@ -19,6 +19,7 @@ use crate::exit::{CliError, CliResult, error_chain};
 use crate::fleet::HostFleet;
 use crate::mistake_text::mistakes_first;
 use crate::output::CliOutput;
+use crate::policy_files::PolicyFiles;
 use crate::telemetry;
 use crate::{builtins, enforcement, paths, printed_secrets, secrets};
 
@@ -162,8 +163,9 @@ pub(crate) async fn build_host(
     settings.park_timeout = options.park_timeout.unwrap_or(settings.park_timeout);
     settings.max_starting = options.max_starting.unwrap_or(settings.max_starting);
     settings.max_connections = options.max_connections.unwrap_or(settings.max_connections);
-    // With a policy file, new servers need approval by default. The file may come and go while the host runs.
-    let has_rules = enforcement::find_policy_file(options.policy.as_deref())?.is_some();
+    // With a policy file, new servers need approval by default. The files may come and go while the host runs.
+    let files = PolicyFiles::find(options.policy.as_deref(), config.organization_policy.as_deref())?;
+    let has_rules = files.has_rules()?;
     let mode = options.pins.unwrap_or_else(|| default_pin_mode(has_rules));
     let default_mode = DefaultPinMode::new(mode);
     let effects = PolicyEffects {
@@ -215,12 +217,9 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
-    if let Some(guard) =
-        enforcement::build_enforcer(options, (state.as_ref(), fleet.as_ref()), record, effects, output)
-            .await?
-    {
-        builder = builder.guard(guard);
-    }
+    let stores = (state.as_ref(), fleet.as_ref());
+    let guard = enforcement::build_enforcer(options, stores, (files, record), effects, output).await?;
+    builder = builder.guard(guard);
     // Also if no server is pinned yet: one may be added while the host runs.
     if let Some(state) = state {
         builder = builder.pins(PinningConfig::new(state, default_mode));

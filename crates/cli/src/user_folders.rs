@@ -81,6 +81,18 @@ impl<'a> UserFolders<'a> {
     }
 }
 
+/// Returns the program's folder for all users of a machine.
+pub(crate) fn machine_folder(system: SystemKind, variable: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
+    match system {
+        SystemKind::MacOs => PathBuf::from("/Library/Application Support/hospes"),
+        // Without the variable, the folder is where Windows has it, so that to unset it hides nothing.
+        SystemKind::Windows => {
+            variable("ProgramData").unwrap_or_else(|| PathBuf::from("C:\\ProgramData")).join("hospes")
+        }
+        _ => PathBuf::from("/etc/hospes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
@@ -99,6 +111,14 @@ mod tests {
         let is_folder = |path: &Path| existing.iter().any(|known| path == Path::new(known));
         let folders = UserFolders::new(system, Some("/home/me".into()), &variable, &is_folder);
         folders.folder(kind).map(|path| path.to_string_lossy().replace('\\', "/"))
+    }
+
+    #[test]
+    fn each_system_has_a_folder_for_all_its_users() {
+        let of = |system| machine_folder(system, &|_| None).to_string_lossy().replace('\\', "/");
+        assert_eq!(of(SystemKind::Linux), "/etc/hospes");
+        assert_eq!(of(SystemKind::MacOs), "/Library/Application Support/hospes");
+        assert_eq!(of(SystemKind::Windows), "C:/ProgramData/hospes");
     }
 
     #[test]

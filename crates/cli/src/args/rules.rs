@@ -65,6 +65,9 @@ pub(crate) struct PolicyFileArgs {
     /// Policy file [default: policy.toml in the configuration folder]
     #[arg(long, value_name = "FILE", env = "HOSPES_POLICY")]
     pub(crate) policy: Option<PathBuf>,
+    /// Policy file of an organisation [default: the one that a host uses]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) organization_policy: Option<PathBuf>,
     /// Configuration file whose servers the rules are checked against, as for `hospes up`. May be repeated
     #[arg(short, long, value_name = "FILE", env = "HOSPES_CONFIG")]
     pub(crate) config: Vec<PathBuf>,

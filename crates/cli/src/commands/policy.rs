@@ -8,42 +8,69 @@ use hospes_host::config::nearest;
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
     CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
-    Policy as Rules, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, Preset, SessionFlow,
-    ToolEffectSet, UnmatchedPart,
+    Policy as Rules, PolicyAction, PolicyDecision, PolicyLayer, PolicyRequest, PolicyVerdict, Preset,
+    SessionFlow, ToolEffectSet, UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::args::{PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs};
+use crate::args::{ConfigFileArgs, PolicyCommand, PolicyFileArgs, PolicyInitArgs, PolicyTestArgs};
 use crate::exit::{CliError, CliResult};
 use crate::known_servers::{ConfiguredServer, OffersSource, configured_servers, unmatched_rules};
 use crate::output::{BOLD, CliOutput, DIM, GREEN, RED, YELLOW, paint, printable};
-use crate::{enforcement, paths};
+use crate::paths;
+use crate::policy_files::{LayeredPolicies, PolicyFiles};
+use crate::settings::load_without_secrets;
 
 /// Keys of a rule that are not conditions.
-const OPTION_KEYS: [&str; 3] = ["strong", "remember", "review"];
+const OPTION_KEYS: [&str; 4] = ["strong", "remember", "review", "delegable"];
 
 pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
     match args {
         PolicyCommand::Init(init) => write_policy(&init, output),
         PolicyCommand::Check(file) => check(&file, output).await,
         PolicyCommand::Test(test) => explain(&test, output).await,
-        PolicyCommand::Batch(file) => super::batch::run(&rules(&file)?.1),
+        PolicyCommand::Batch(file) => {
+            let rules = policies(&file)?.1.in_force(None);
+            super::batch::run(&rules.unwrap_or_else(Rules::without_rules))
+        }
     }
 }
 
-fn rules(file: &PolicyFileArgs) -> CliResult<(std::path::PathBuf, Rules)> {
-    let Some(file) = enforcement::find_policy_file(file.policy.as_deref())? else {
+/// Finds the policy files that a host with these options uses.
+fn policy_files(args: &PolicyFileArgs) -> CliResult<PolicyFiles> {
+    if let Some(organization) = &args.organization_policy {
+        return PolicyFiles::with_organization(args.policy.as_deref(), organization);
+    }
+    let files = ConfigFileArgs { config: args.config.clone(), allow_unset: true, strict: false };
+    // The checks against the servers report a configuration that cannot be read.
+    let config = load_without_secrets(&files).ok().map(|loaded| loaded.config);
+    let organization = config.and_then(|config| config.organization_policy);
+    PolicyFiles::find(args.policy.as_deref(), organization.as_deref())
+}
+
+/// Reads the policy files. At least one has to exist.
+fn policies(args: &PolicyFileArgs) -> CliResult<(PolicyFiles, LayeredPolicies)> {
+    let files = policy_files(args)?;
+    if !files.has_rules()? {
         let usual =
             paths::policy_file().map_or_else(|| "--policy".to_owned(), |file| paths::display_path(&file));
         return Err(CliError::usage(
             "there is no policy file, so the preset `balanced` applies without rules",
         )
         .hint(format!("`hospes policy init` writes {usual}; --policy names another file")));
-    };
+    }
+    let policies = read(&files)?;
+    Ok((files, policies))
+}
+
+fn read(files: &PolicyFiles) -> CliResult<LayeredPolicies> {
     // The error's hint recommends `hospes policy check`, which may be the command that is running.
-    let rules = enforcement::read_policy(&file).map_err(|failure| CliError { hint: None, ..failure })?;
-    Ok((file, rules))
+    let of_user = |failure: CliError| match &failure.hint {
+        Some(hint) if hint.contains("hospes policy check") => CliError { hint: None, ..failure },
+        _ => failure,
+    };
+    files.read().map_err(of_user)
 }
 
 /// Writes a policy file with a preset. A file that exists is never replaced.
@@ -112,21 +139,35 @@ plans = true
 "#;
 
 async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
-    let (path, rules) = rules(file)?;
+    let (files, LayeredPolicies { user, organization }) = policies(file)?;
+    let rules = user.unwrap_or_else(Rules::without_rules);
     let known = configured_servers(&file.config, output).await;
     let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
     let found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
+    let of_organization = organization.as_ref().filter(|_| known.is_some());
+    let of_organization = of_organization.map(|policy| policy.unmatched(&servers)).unwrap_or_default();
     let unseen: Vec<&str> = of_origin(known.as_deref(), OffersSource::Unseen).collect();
     if output.json {
         let told: Vec<Value> = found.iter().map(value).collect();
         output.value(&json!({
-            "file": path, "rules": rules.rules().len(), "unmatched": told, "unseen": unseen,
+            "file": files.user, "rules": rules.rules().len(), "unmatched": told, "unseen": unseen,
+            "organization": organization.map(|policy| json!({
+                "file": files.organization.path(), "rules": policy.rules().len(),
+                "unmatched": of_organization.iter().map(value).collect::<Vec<_>>(),
+            })),
         }));
         return Ok(());
     }
-    let count = rules.rules().len();
-    let count = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
-    output.result(format_args!("{}: {count}, no errors", paths::display_path(&path)));
+    if let Some(policy) = organization {
+        let shown = paths::display_path(files.organization.path());
+        output.result(format_args!("{shown}: {}, no errors (organisation)", count_rules(&policy)));
+        for one in &of_organization {
+            output.warn(format_args!("organisation's policy: {}", printable(&one.to_string())));
+        }
+    }
+    if let Some(file) = &files.user {
+        output.result(format_args!("{}: {}, no errors", paths::display_path(file), count_rules(&rules)));
+    }
     warn(&found, output);
     if !unseen.is_empty() {
         output.hint(format_args!(
@@ -136,6 +177,13 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
         ));
     }
     Ok(())
+}
+
+fn count_rules(policy: &Rules) -> String {
+    match policy.rules().len() {
+        1 => "1 rule".to_owned(),
+        count => format!("{count} rules"),
+    }
 }
 
 fn of_origin(known: Option<&[ConfiguredServer]>, origin: OffersSource) -> impl Iterator<Item = &str> {
@@ -188,22 +236,20 @@ struct PolicyTestCase<'a> {
 
 async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
     check_object(&test.arguments)?;
-    let rules = match enforcement::find_policy_file(test.file.policy.as_deref())? {
-        Some(_) => rules(&test.file)?.1,
-        // As the host does.
-        None => {
-            let preset = Preset::default();
-            output.say(format_args!("there is no policy file: the preset `{preset}` decides, without rules"));
-            Rules::of_preset(preset)
-        }
-    };
+    let policies = read(&policy_files(&test.file)?)?;
+    if policies.user.is_none() {
+        let preset = Preset::default();
+        output.say(format_args!("there is no policy file: the preset `{preset}` decides, without rules"));
+    }
+    // As the host does.
+    let rules = policies.in_force(None).unwrap_or_else(Rules::without_rules);
     let known = configured_servers(&test.file.config, output).await;
     let case = find(test, known.as_deref(), output)?;
     let arguments = match CallArguments::read(&test.arguments) {
         Ok(arguments) => arguments,
         // A server could read them in more than one way.
         Err(error) => {
-            let facts = DecisionFacts { steps: Vec::new(), labels: None, tool: None };
+            let facts = DecisionFacts::default();
             return show(&Rules::deny_unreadable(&error), &facts, output);
         }
     };
@@ -221,16 +267,22 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
         .with_application(test.application.as_deref())
         .with_principal(test.principal.as_deref());
     let explained = rules.explain(&asked, Timestamp::now());
-    let steps = explained.steps.iter().map(|step| {
-        let name = step.rule.name().map(|name| format!(" `{name}`")).unwrap_or_default();
+    let organization = explained.organization.as_ref();
+    let steps = organization.iter().flat_map(|layer| &layer.steps).chain(&explained.steps).map(|step| {
         let conditions =
             step.rule.conditions().into_iter().filter(|(key, _)| !OPTION_KEYS.contains(&key.as_str()));
         let conditions = conditions.map(|(key, said)| format!("`{key}` is {said}"));
         RuleStep {
-            rule: format!("rule {} (line {}){name}", step.rule.number(), step.rule.line()),
+            rule: step.rule.reference(),
             miss: step.miss.as_ref().map(ToString::to_string),
             conditions: conditions.collect(),
         }
+    });
+    let steps = steps.collect();
+    let layers = organization.cloned().map(|layer| LayerVerdicts {
+        organization: layer.verdict,
+        user: layer.user,
+        is_delegated: layer.is_delegated,
     });
     let known = match case.server {
         Some(server) => server.known_labels(&test.name).await,
@@ -241,7 +293,7 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
         let origin = case.origin.filter(|_| case.tool.is_some()).unwrap_or(OffersSource::Unseen);
         ToolEffects { effects, origin, are_believed: rules.trusts(&test.server) }
     });
-    let facts = DecisionFacts { steps: steps.collect(), labels: Some((labels, sources)), tool };
+    let facts = DecisionFacts { steps, layers, labels: Some((labels, sources)), tool };
     let flow = SessionFlow::new(test.private.clone(), test.untrusted.clone());
     let verdict = rules.apply_data_flow(explained.verdict, labels, flow);
     show(&verdict, &facts, output)
@@ -335,9 +387,21 @@ struct ToolEffects {
     are_believed: bool,
 }
 
+/// Verdicts of the organisation and of the user.
+struct LayerVerdicts {
+    /// `None` if no rule of the organisation matches.
+    organization: Option<PolicyVerdict>,
+    /// `None` if the user has no policy.
+    user: Option<PolicyVerdict>,
+    is_delegated: bool,
+}
+
 /// Inputs of a decision.
+#[derive(Default)]
 struct DecisionFacts {
     steps: Vec<RuleStep>,
+    /// Verdict of each layer, if there is a policy of an organisation.
+    layers: Option<LayerVerdicts>,
     labels: Option<(FlowLabels, LabelSources)>,
     tool: Option<ToolEffects>,
 }
@@ -420,6 +484,28 @@ impl ToolEffects {
     }
 }
 
+impl LayerVerdicts {
+    /// Describes what each layer says.
+    fn words(&self) -> [String; 2] {
+        let words = |verdict: &PolicyVerdict| format!("{} ({})", verdict.decision, verdict.because);
+        let delegated = if self.is_delegated { ", delegable: your rule decides" } else { "" };
+        let organization = match &self.organization {
+            Some(verdict) => words(verdict),
+            None => "no rule matches".to_owned(),
+        };
+        let user = self.user.as_ref().map_or_else(|| "no policy".to_owned(), words);
+        [format!("organisation: {organization}{delegated}"), format!("you: {user}")]
+    }
+
+    fn value(&self) -> Value {
+        let value = |verdict: &PolicyVerdict| json!({ "decision": verdict.decision.to_string(), "because": verdict.because.to_string() });
+        json!({
+            "organization": self.organization.as_ref().map(value), "user": self.user.as_ref().map(value),
+            "delegated": self.is_delegated,
+        })
+    }
+}
+
 fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> CliResult {
     if output.json {
         let steps: Vec<_> = facts
@@ -428,8 +514,9 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
             .map(|RuleStep { rule, miss, .. }| json!({ "rule": rule, "fits": miss.is_none(), "miss": miss }))
             .collect();
         let rule = match deciding(&verdict.because) {
-            DecisionReason::Rule { number, line, name, .. } => {
-                json!({ "number": number, "line": line, "name": name })
+            DecisionReason::Rule { layer, number, line, name, .. } => {
+                let of = if *layer == PolicyLayer::Organization { "organization" } else { "user" };
+                json!({ "of": of, "number": number, "line": line, "name": name })
             }
             _ => Value::Null,
         };
@@ -438,6 +525,7 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
             "because": verdict.why(),
             "rule": rule,
             "steps": steps,
+            "layers": facts.layers.as_ref().map(LayerVerdicts::value),
             "annotations": facts.tool.as_ref().map(ToolEffects::value),
             "labels": facts.labels.map(|(labels, _)| json!({
                 "private": labels.private, "untrusted": labels.untrusted, "outbound": labels.outbound,
@@ -454,6 +542,9 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
             None if conditions.is_empty() => format!("{rule}: matches, no conditions"),
             None => format!("{rule}: matches, {}", printable(&conditions.join(", "))),
         });
+    }
+    if let Some(layers) = &facts.layers {
+        lines.extend(layers.words().map(|line| printable(&line)));
     }
     if let Some(tool) = &facts.tool {
         lines.push(paint(DIM, tool.words()));

@@ -322,7 +322,9 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
     for block in blocks().iter().filter(|block| block.language == "toml") {
         if is_rules(&block.text) {
             let file = text(&house.write("rules.toml", &block.text));
-            let ran = house.run(&["--json", "policy", "check", "--policy", &file]);
+            let option =
+                if block.text.contains("\ndelegable = ") { "--organization-policy" } else { "--policy" };
+            let ran = house.run(&["--json", "policy", "check", option, &file]);
             assert_eq!(ran.code, Some(0), "{}: {ran:?}", block.place);
             let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
             let nothing = serde_json::json!([]);

@@ -46,6 +46,7 @@ mod metrics;
 mod mistakes;
 #[cfg(target_os = "linux")]
 mod notifications;
+mod organization;
 mod pins;
 mod policy;
 mod processes;

@@ -169,6 +169,13 @@ pub(super) const TOP: KeyTable = KeyTable {
             "https://registry.modelcontextprotocol.io",
             "Base URL of the MCP registry of `hospes search`, `add` and `update`.",
         ),
+        Key::new(
+            "organization_policy",
+            Path,
+            "",
+            "Policy file of an organisation, which the policy file of a user cannot loosen. `/etc/hospes/policy.toml` \
+             applies without this key.",
+        ),
         Key::new("models", Table, "", "Models for sampling, each a table by its name."),
         Key::new("sampling", Table, "", "What servers may spend on models."),
         Key::new("defaults", Table, "", "Defaults of the servers of this file."),

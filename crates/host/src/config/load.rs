@@ -363,6 +363,7 @@ struct ConfigMerge {
     notification_webhook: Option<LocatedSetting<NotificationWebhook>>,
     audit_kept_for: Option<LocatedSetting<Duration>>,
     registry: Option<LocatedSetting<String>>,
+    organization_policy: Option<LocatedSetting<PathBuf>>,
     names: Vec<(String, ConfigSource)>,
     profiles: Vec<ParsedProfile>,
     errors: Vec<ConfigError>,
@@ -390,6 +391,8 @@ impl ConfigMerge {
         merge_setting("notify.webhook", &mut self.notification_webhook, webhook, &mut self.errors);
         merge_setting("audit.keep_days", &mut self.audit_kept_for, part.audit_kept_for, &mut self.errors);
         merge_setting("registry", &mut self.registry, part.registry, &mut self.errors);
+        let (known, found) = (&mut self.organization_policy, part.organization_policy);
+        merge_setting("organization_policy", known, found, &mut self.errors);
         self.config.models.extend(part.models);
         self.config.audit_arguments |= part.audit_arguments.unwrap_or_default();
         if let Some(answers) = part.console_questions {
@@ -477,6 +480,7 @@ impl ConfigMerge {
             self.notification_command.map(|one| one.value).unwrap_or_default();
         self.config.notifications.webhook = self.notification_webhook.map(|one| one.value);
         self.config.registry = self.registry.map(|registry| registry.value);
+        self.config.organization_policy = self.organization_policy.map(|file| file.value);
         self.config.accounts = self.accounts.map(|accounts| accounts.value).unwrap_or_default();
         if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigErrors::new(self.errors)) }
     }

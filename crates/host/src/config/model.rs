@@ -51,6 +51,8 @@ pub struct HostConfig {
     pub audit_kept_for: Option<Duration>,
     /// Base URL of the MCP registry that commands use, if configured. The host itself uses none.
     pub registry: Option<String>,
+    /// Policy file of an organisation, which the policy file of a user cannot loosen, if configured.
+    pub organization_policy: Option<PathBuf>,
     /// Settings of the accounts of users at servers.
     pub accounts: AccountsConfig,
     /// True if questions of servers to a person are answered at the console where the application cannot ask. By default

@@ -42,6 +42,11 @@ pub(super) fn read_native(root: &ConfigNode, scope: &ExpansionScope<'_>, part: &
         }
         return;
     }
+    if let Some(entry) = table.take("organization_policy", report) {
+        let text = table.expanded(&entry.node, &table.field(entry), scope, report);
+        let value = text.map(|text| scope.path(scope.folder, text.reveal()));
+        part.organization_policy = value.map(|value| LocatedSetting { value, at: entry.at.clone() });
+    }
     if let Some(mut endpoint) = table.table("endpoint", &keys::ENDPOINT, report) {
         if let Some(entry) = endpoint.take("listen", report) {
             part.listen =

@@ -1,6 +1,7 @@
 //! Settings of one file, before they are merged with those of other files.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::accounts::AccountsConfig;
@@ -42,6 +43,7 @@ pub(super) struct PartialConfig {
     pub(super) audit_arguments: Option<bool>,
     pub(super) audit_kept_for: Option<LocatedSetting<Duration>>,
     pub(super) registry: Option<LocatedSetting<String>>,
+    pub(super) organization_policy: Option<LocatedSetting<PathBuf>>,
     pub(super) models: ModelsConfig,
     pub(super) console_questions: Option<bool>,
     pub(super) console_streams: Option<usize>,

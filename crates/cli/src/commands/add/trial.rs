@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::definitions::ToolEffect;
 use super::trial_accounts::TrialAccounts;
 use crate::exit::{CliError, CliResult, error_chain};
+use crate::policy_files::PolicyFiles;
 use crate::settings::launch_helper;
 use crate::{builtins, enforcement, known_servers};
 
@@ -108,7 +109,7 @@ impl ServerTrial {
         accounts: &TrialAccounts,
     ) -> CliResult<Self> {
         server.timeouts.connect = Some(server.timeouts.connect.unwrap_or(START_TIMEOUT));
-        let has_rules = enforcement::find_policy_file(None)?.is_some();
+        let has_rules = PolicyFiles::find(None, None)?.has_rules()?;
         let mode = enforcement::default_pin_mode(is_reviewed || has_rules);
         server.pins = Some(mode);
         let name = server.name.clone();

@@ -11,12 +11,13 @@ use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H04, H06, H09
 use super::port_owner::port_owner;
 use super::running_hosts::running_hosts;
 use super::{service, system};
-use crate::enforcement::{find_policy_file, read_policy};
+use crate::enforcement::read_policy;
 use crate::exit::CliError;
 use crate::known_servers::configured_servers;
 use crate::output::{CliOutput, shell_word};
 use crate::paths::{self, display_path};
 use crate::platform;
+use crate::policy_files::PolicyFiles;
 use crate::settings::launch_helper;
 
 /// Address of the endpoint, unless another is chosen.
@@ -55,7 +56,8 @@ pub(super) async fn check(
     system::version(running, &mut chain);
     system::copies(&mut chain).await;
     open_files(&mut chain);
-    rules(configs, &mut chain).await;
+    let organization = config.and_then(|config| config.organization_policy.as_deref());
+    rules(organization, configs, &mut chain).await;
     service::check(config, &mut chain);
     chain
 }
@@ -221,10 +223,13 @@ fn open_files(chain: &mut DoctorChain) {
     }
 }
 
-async fn rules(configs: &[PathBuf], chain: &mut DoctorChain) {
-    let file = match find_policy_file(None) {
-        Ok(Some(file)) => file,
-        Ok(None) => return chain.ok(&H13, "preset balanced"),
+async fn rules(organization: Option<&Path>, configs: &[PathBuf], chain: &mut DoctorChain) {
+    let found = PolicyFiles::find(None, organization)
+        .and_then(|files| files.organization.read().map(|policy| (files.user, policy)));
+    let file = match found {
+        Ok((Some(file), _)) => file,
+        Ok((None, None)) => return chain.ok(&H13, "preset balanced"),
+        Ok((None, Some(_))) => return chain.ok(&H13, "preset balanced, and the policy of an organisation"),
         Err(error) => {
             let mut finding = DoctorFinding::new(error.message.to_string());
             finding.mend = error.hint.clone().or_else(|| Some("hospes policy check".to_owned()));
