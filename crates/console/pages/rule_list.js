@@ -76,7 +76,7 @@ function actions(rule, count, app) {
 }
 
 function line(rule, { rules, file, digest }, app) {
-  return h("li", { key: rule.number, "data-row": true, "data-rule-number": String(rule.number) },
+  return h("li", { key: rule.number, "data-row": true, "data-rule-number": digest === null ? null : String(rule.number) },
     h("div", { class: "rule-line" }, h("span", { class: `chip ${{ deny: "sharp", allow: "calm", ask: "wide" }[rule.decide] ?? ""}` }, rule.decide),
       h("span", null, rule.name && h("strong", null, `${rule.name}: `), rule.conditions.map(([key, text], index) => [index > 0 && h("span", { class: "soft" }, " and "), h("span", { class: "mono" }, key), " ", text]), rule.conditions.length === 0 && "anything"),
       h("span", { class: "soft small end" }, digest === null && file ? `${file}, line ${rule.line}` : `line ${rule.line}`)),
@@ -84,15 +84,27 @@ function line(rule, { rules, file, digest }, app) {
     digest !== null && actions(rule, rules.length, app));
 }
 
+/** The rules of the organisation, which are not changed here. */
+function organizationRules(rules) {
+  return [
+    h("h3", { key: "organization-head" }, "Organisation’s rules"),
+    h("p", { class: "soft small", key: "organization-order" }, "Your rules cannot loosen these, unless one says “delegable”. They are not changed here."),
+    rules.length > 0 ? h("ol", { class: "rules", key: "organization", "data-organization-rules": true }, rules.map((rule) => line(rule, { rules, file: null, digest: null }, undefined)))
+      : h("p", { class: "soft small", key: "organization-none" }, "It has no rules."),
+    h("h3", { key: "own-head" }, "Your rules"),
+  ];
+}
+
 /** The section with the rules. */
 export function ruleList(fetched, app) {
   latest = fetched;
   const shown = held ?? fetched;
-  const { hasPolicy, rules, trusted, fixed } = shown;
+  const { hasPolicy, rules, trusted, fixed, organization } = shown;
   return h("section", { key: "rules", "data-rules": true },
     h("div", { class: "section-head" }, h("h2", null, "Rules"), h("span", { class: "end" }, inside("/rules/new", { class: "button-link", "data-new-rule": true }, "New rule"))),
     done && h("p", { key: "done", class: "buttons", role: "status" }, h("span", null, `${done.words} It applies within a second.`), h("button", { type: "button", key: "undo", "data-undo-rules": true, onclick: () => undo(app) }, "Undo")),
     !hasPolicy && h("p", { class: "warn", key: "none" }, "There is no policy.toml, so all calls are allowed without approval. See “Who may call what” in the README."),
+    organization && organizationRules(organization),
     hasPolicy && h("p", { class: "soft small", key: "order" }, rules.length > 0 ? "The rules of policy.toml, in order. The first rule that matches a call decides, so a rule further up comes first." : "No rules: the defaults apply.",
       trusted.length > 0 && ` Tool annotations are trusted from: ${trusted.join(", ")}.`),
     hasPolicy && fixed && rules.length > 0 && h("p", { class: "soft small", key: "fixed", "data-fixed": true }, `The rules can only be read here: ${fixed}.`),

@@ -193,6 +193,9 @@ pub(super) struct RulesResponse {
     has_policy: bool,
     rules: Vec<PolicyRuleView>,
     trusted: Vec<String>,
+    /// Rules of the organisation, which the rules of the file cannot loosen and which are not changed here. `None` without
+    /// a policy of an organisation.
+    organization: Option<Vec<PolicyRuleView>>,
     /// Policy file.
     file: Option<String>,
     /// Digest of the file, for changes of its rules; `None` if they cannot be changed here.
@@ -226,6 +229,8 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse>
     let path = file.as_ref().map(|file| file.file.path.display().to_string());
     let trusted = policy.as_ref().map(|policy| policy.trusted().to_vec()).unwrap_or_default();
     let rules = policy.iter().flat_map(|policy| policy.rules().iter().map(rule)).collect();
+    let organization = policy.as_ref().and_then(|policy| policy.organization());
+    let organization = organization.map(|policy| policy.rules().iter().map(rule).collect());
     let has_policy = policy.is_some();
     let is_for_team = console.team().is_some();
     // Reading blocks.
@@ -245,7 +250,7 @@ pub(super) async fn rules(State(console): State<Console>) -> Json<RulesResponse>
         Ok(digest) => (Some(digest), None),
         Err(reason) => (None, Some(reason)),
     };
-    Json(RulesResponse { has_policy, rules, trusted, file: path, digest, fixed })
+    Json(RulesResponse { has_policy, rules, trusted, organization, file: path, digest, fixed })
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use hospes_policy::{CallArguments, Policy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet};
+use hospes_policy::{
+    CallArguments, OrganizationExplanation, Policy, PolicyAction, PolicyDecision, PolicyExplanation,
+    PolicyRequest, ToolEffectSet,
+};
 use hospes_store::{
     AuditEntry, AuditEntryKind, AuditLog, AuditOutcome, AuditQuery, DecisionBasis, StoreError,
 };
@@ -36,6 +39,8 @@ pub(super) struct RuleEffect {
     /// Calls that would be allowed or denied without a question.
     allowed: u64,
     denied: u64,
+    /// Calls of these that a rule of the organisation decides more strictly.
+    organization: u64,
     /// Calls that the rule is not about.
     unchanged: u64,
     /// Calls of these that the rule decides until it is changed.
@@ -173,8 +178,11 @@ impl RuleEffect {
             self.unchanged += 1;
             return;
         }
-        let first = earlier
-            .and_then(|(all, number)| deciding_rule(all, &asked, now).filter(|first| first.number < number));
+        let (first, binding) = earlier.map_or((None, None), |(all, number)| {
+            let all = all.explain(&asked, now);
+            let binding = all.organization.as_ref().and_then(OrganizationExplanation::binding_decision);
+            (conflict_of(&all).filter(|first| first.number < number), binding)
+        });
         if let Some(first) = first {
             match conflicts.iter_mut().find(|one| one.number == first.number) {
                 Some(one) => one.calls += 1,
@@ -184,7 +192,9 @@ impl RuleEffect {
             return;
         }
         let was = call.outcome();
-        let decision = explained.verdict.decision;
+        let written = explained.verdict.decision;
+        let decision = binding.map_or(written, |binding| binding.max(written));
+        self.organization += u64::from(decision != written);
         match decision {
             PolicyDecision::Allow => self.allowed += 1,
             PolicyDecision::Deny => self.denied += 1,
@@ -206,13 +216,8 @@ impl RuleEffect {
     }
 }
 
-/// Returns the rule of a policy that decides on a request, if one does.
-pub(super) fn deciding_rule(
-    policy: &Policy,
-    asked: &PolicyRequest<'_>,
-    now: Timestamp,
-) -> Option<RuleConflict> {
-    let explained = policy.explain(asked, now);
+/// Returns the rule of the user's file that matches, if one does.
+fn conflict_of(explained: &PolicyExplanation<'_>) -> Option<RuleConflict> {
     let rule = explained.steps.last().filter(|step| step.miss.is_none())?.rule;
     Some(RuleConflict {
         number: rule.number(),
@@ -288,6 +293,13 @@ mod tests {
         assert_eq!((hidden.asked, hidden.unchanged), (0, 4));
         assert_eq!((conflicts[0].number, conflicts[0].calls), (1, 2));
         assert_eq!(hidden.lost(&found), 2);
+        // A rule of the organisation decides more strictly.
+        let environment =
+            hospes_policy::PolicyEnvironment::default().of_layer(hospes_policy::PolicyLayer::Organization);
+        let organization = Policy::read("[[rule]]\ndecide = 'deny'", &environment).unwrap();
+        let both = Policy::without_rules().below(organization);
+        let (bound, _) = RuleEffect::of(&rule, Some((&both, 2)), &calls, &ToolEffects::default());
+        assert_eq!((bound.asked, bound.denied, bound.organization), (0, 2, 2));
         // It does not come before the rule whose place this one has.
         let (found, conflicts) = behind(1);
         assert_eq!((found.asked, conflicts.len()), (2, 0));

@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use hospes_host::approvals::LikeCallConditions;
 use hospes_policy::{
-    CallArguments, CallEffect, KnownLabels, Policy, PolicyAction, PolicyDecision, PolicyRequest,
+    CallArguments, CallEffect, KnownLabels, OrganizationExplanation, Policy, PolicyAction, PolicyDecision,
+    PolicyRequest,
 };
 use hospes_store::AuditQuery;
 use jiff::{SignedDuration, Timestamp};
@@ -136,6 +137,11 @@ fn is_useful(policy: &Policy, tool: &CalledTool, answers: &ToolAnswers, effects:
     let action = PolicyAction::tool(&tool.name, effects.of(&tool.server, &tool.name), &arguments);
     let asked = PolicyRequest::new(&tool.server, action).with_application(Some(&tool.application));
     let explained = policy.explain(&asked, Timestamp::now());
+    // A rule of the user loosens nothing that the organisation's rules restrict.
+    let binding = explained.organization.as_ref().and_then(OrganizationExplanation::binding_decision);
+    if binding.is_some_and(|decision| decision != PolicyDecision::Allow) {
+        return false;
+    }
     let deciding = explained.steps.last().filter(|step| step.miss.is_none());
     match deciding {
         Some(step) => step.rule.decision() == PolicyDecision::Ask,
@@ -226,6 +232,30 @@ mod tests {
     fn no_combination_is_allowed_that_was_not() {
         let allowed = [mail("a@x.example", "1"), mail("b@x.example", "2"), mail("c@x.example", "3")];
         assert_eq!(proposed(&allowed, &[]), None);
+    }
+
+    #[test]
+    fn no_rule_is_proposed_that_the_organisation_would_overrule() {
+        let tool = CalledTool {
+            application: "Cursor".to_owned(),
+            server: "mail".to_owned(),
+            name: "send".to_owned(),
+        };
+        let answers = ToolAnswers { allowed: vec![Map::new()], denied: Vec::new() };
+        let environment = hospes_policy::PolicyEnvironment::default();
+        let user = Policy::read("[[rule]]\ndecide = 'ask'", &environment).unwrap();
+        let environment = environment.of_layer(hospes_policy::PolicyLayer::Organization);
+        for (rule, expected) in [
+            ("decide = 'ask'", false),
+            ("decide = 'deny'", false),
+            ("decide = 'ask'\ndelegable = true", true),
+            ("decide = 'allow'", true),
+            ("decide = 'ask'\nserver = 'git'", true),
+        ] {
+            let organization = Policy::read(&format!("[[rule]]\n{rule}"), &environment).unwrap();
+            let policy = user.clone().below(organization);
+            assert_eq!(is_useful(&policy, &tool, &answers, &ToolEffects::default()), expected, "{rule}");
+        }
     }
 
     #[test]
