@@ -261,18 +261,25 @@ impl MemoryStore {
         me: SessionOwner,
         target: NodeId,
     ) -> Result<SessionOwner, RelayError> {
-        let next = me.next(target);
-        let repeated = self.read(session, |found| found.owner == next && found.state != SessionState::Closed);
-        if repeated == Some(true) {
+        let (now, next) = (Instant::now(), me.next(target));
+        // Under one lock: between a look and the change, another call might do the same.
+        let mut shard = self.shard(session);
+        let (found, end) = shard.get_mut(session, now).ok_or(RelayError::Gone)?;
+        if found.state == SessionState::Closed {
+            return Err(RelayError::Gone);
+        }
+        if found.owner == next {
             return Ok(next);
         }
-        self.with_owned(session, me, |found, _| {
-            if !self.has_lease(target) {
-                return Err(RelayError::Fenced { now: None });
-            }
-            found.owner = next;
-            Ok(next)
-        })
+        if found.owner != me {
+            return Err(RelayError::Fenced { now: Some(found.owner) });
+        }
+        if !self.has_lease(target) {
+            return Err(RelayError::Fenced { now: None });
+        }
+        found.owner = next;
+        *end = now + found.lifetime;
+        Ok(next)
     }
 
     pub(super) fn once(
