@@ -251,7 +251,7 @@ impl FleetSessionsInner {
     /// Returns the record of a node, if its process has a lease, also under a new id: after a fault of the engine all nodes
     /// have new ones, and each continues its own sessions, at once and from its memory.
     async fn living(&self, node: NodeId) -> Result<Option<NodeRecord>, DirectoryError> {
-        Ok(find_node(&*self.living_nodes(NODES_LIFETIME).await?, node))
+        Ok(find_node(&self.living_nodes(NODES_LIFETIME).await?, node))
     }
 
     /// Returns the records of the nodes with a lease, as they were within `age`.

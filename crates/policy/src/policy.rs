@@ -55,7 +55,7 @@ pub struct Policy {
     labels: Vec<LabelRule>,
     version: [u8; 32],
     /// Policy of the organisation, which this one cannot loosen.
-    organization: Option<Arc<Policy>>,
+    organization: Option<Arc<Self>>,
     /// True if this layer is empty, and the organisation's policy decides alone.
     is_empty_layer: bool,
 }

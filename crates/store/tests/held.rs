@@ -41,7 +41,7 @@ impl UseApproval for SelectThenUpdate {
         let wanted = id.clone();
         let found: Option<Option<String>> =
             self.0.read(move |view| view.query_value(select, sql_values![wanted])).await.unwrap();
-        if !found.is_some_and(|used_by| used_by.is_none_or(|used_by| used_by == attempt)) {
+        if found.is_none_or(|used_by| used_by.is_some_and(|used_by| used_by != attempt)) {
             return false;
         }
         self.1.wait().await;

@@ -367,7 +367,7 @@ async fn an_anchor_that_is_not_bound_to_the_one_before_is_refused(server: &Postg
     node.record(&["a"]).await;
     node.ship_all(&shared).await;
     let first = shared.anchor(Duration::ZERO).await.unwrap().unwrap();
-    meddle(&server, "CREATE TABLE earlier AS TABLE audit_anchors; DELETE FROM audit_anchors");
+    meddle(server, "CREATE TABLE earlier AS TABLE audit_anchors; DELETE FROM audit_anchors");
     // The same entries and number, at another time.
     let again = shared.anchor(Duration::ZERO).await.unwrap().unwrap();
     assert_eq!((first.position.seq, first.entries), (again.position.seq, again.entries));
@@ -376,7 +376,7 @@ async fn an_anchor_that_is_not_bound_to_the_one_before_is_refused(server: &Postg
     node.ship_all(&shared).await;
     shared.anchor(Duration::ZERO).await.unwrap().unwrap();
     shared.verify(None).await.unwrap();
-    meddle(&server, "DELETE FROM audit_anchors WHERE n = 1; INSERT INTO audit_anchors TABLE earlier");
+    meddle(server, "DELETE FROM audit_anchors WHERE n = 1; INSERT INTO audit_anchors TABLE earlier");
     assert_eq!(found_wrong(&shared).await, SharedTamperEvidence::Anchor { anchor: 2 });
 }
 

@@ -334,7 +334,7 @@ impl RecordPass<'_> {
         pass.here = block.last;
         self.grown.insert(*chain);
         if *first_number != self.number + 1 {
-            self.missing.get_or_insert((self.number + 1, first_number.saturating_sub(1)));
+            self.missing.get_or_insert_with(|| (self.number + 1, first_number.saturating_sub(1)));
         }
         self.number = *last_number;
         Ok(())
