@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::node::NodeSettings;
 
 /// Time for a command, far above that for which a node holds it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
+
+/// Time within which a node shows what another one asks.
+const SHOWING_LIMIT: Duration = Duration::from_secs(20);
 
 /// Approval that a node shows.
 #[derive(Clone, Debug)]
@@ -53,6 +56,16 @@ pub(crate) async fn list(node: &NodeSettings) -> Result<Vec<OpenApproval>> {
 /// Allows a call once. The decision is acknowledged unless this fails.
 pub(crate) async fn allow(node: &NodeSettings, id: &str) -> Result<()> {
     approve(node, &["--allow", id]).await.map(drop)
+}
+
+/// Allows a call once, as soon as the node shows it: another node has asked, so that may take a moment.
+pub(crate) async fn allow_when_shown(node: &NodeSettings, id: &str) -> Result<()> {
+    let start = Instant::now();
+    while !list(node).await?.iter().any(|open| open.id == id) {
+        ensure!(start.elapsed() < SHOWING_LIMIT, "the node does not show the approval {id}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    allow(node, id).await
 }
 
 async fn approve(node: &NodeSettings, arguments: &[&str]) -> Result<String> {

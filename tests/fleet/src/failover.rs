@@ -173,7 +173,7 @@ async fn lose_asynchronous(options: &ClusterOptions) -> Result<FleetClaim> {
         id.with_context(|| format!("no approval is asked for: {}", answer.brief()))
     };
     let (used_id, decided_id) = (id(&used)?, id(&decided)?);
-    decider::allow(fleet.cluster.nodes[1].settings(), &used_id).await?;
+    decider::allow_when_shown(fleet.cluster.nodes[1].settings(), &used_id).await?;
     let is_decided =
         |id: &str| format!("SELECT count(*) FROM matters WHERE id = '{id}' AND decided IS NOT NULL");
     let database = fleet.database()?;
@@ -181,7 +181,7 @@ async fn lose_asynchronous(options: &ClusterOptions) -> Result<FleetClaim> {
     database.cut_replica()?;
     let first_use = use_decision(&other, "used", &used).await?;
     ensure!(first_use.is_result(), "the approval cannot be used: {}", first_use.brief());
-    decider::allow(fleet.cluster.nodes[1].settings(), &decided_id).await?;
+    decider::allow_when_shown(fleet.cluster.nodes[1].settings(), &decided_id).await?;
     let mut violations = Vec::new();
     let database = fleet.database()?;
     if database.query_primary(&is_decided(&decided_id)) != "1" {
