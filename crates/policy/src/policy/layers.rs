@@ -46,8 +46,8 @@ struct LayerDecision<'p> {
 }
 
 impl Policy {
-    /// Puts this policy of a user below that of an organisation, read with [`PolicyLayer::Organization`]. This one can
-    /// only tighten it.
+    /// Puts this policy of a user below that of an organisation, read with
+    /// [`PolicyLayer::Organization`](crate::PolicyLayer::Organization). This one can only tighten it.
     #[must_use]
     pub fn below(mut self, organization: Self) -> Self {
         let mut hash = Sha256::new_with_prefix(self.version);
