@@ -62,7 +62,7 @@ enum FleetPart {
     /// A node whose clock is ahead.
     #[value(name = "F8")]
     Clocks,
-    /// What engines, forwarding and nodes cost.
+    /// Cost of engines, forwarding and nodes.
     #[value(name = "F9")]
     Cost,
     /// Many sessions with open streams, beside another gateway.

@@ -50,7 +50,7 @@ pub trait Relay: fmt::Debug + Send + Sync {
 
     /// Ends the lease of another node that has not renewed it for `silent_for`, and returns true if that node has none now.
     ///
-    /// For a node whose process has ended as far as its address shows. If it lives all the same, it is treated as one
+    /// Meant for a node whose process has ended as far as its address shows. If it lives all the same, it is treated as one
     /// whose lease has ended: it takes a new id, and what it writes as the former one is fenced.
     fn end_silent_lease<'a>(&'a self, node: &'a NodeId, silent_for: Duration) -> RelayFuture<'a, bool>;
 

@@ -89,7 +89,7 @@ struct OpenConnection {
 /// Reason why a connection was not opened.
 #[derive(Debug)]
 enum ConnectError {
-    /// Nothing listens at the address.
+    /// Refusal: nothing listens at the address.
     Refused,
     Other(String),
 }

@@ -46,7 +46,7 @@ pub struct Policy {
     sets_data_flow: bool,
     /// Preset of the guard. `None` if the file names none: its rules and `data_flow` decide alone.
     preset: Option<Preset>,
-    /// Whether several calls can be approved as one plan. `None` if the file does not say: they cannot.
+    /// Setting by which several calls can be approved as one plan. `None` if the file does not say: they cannot.
     plans: Option<bool>,
     /// The person's own addresses, domains and accounts. `None` if the file does not say.
     own: Option<Vec<String>>,

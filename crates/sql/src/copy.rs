@@ -34,15 +34,15 @@ pub enum CopySide {
     Target,
 }
 
-/// What becomes of a row.
+/// Treatment of a row.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a copy treats each case")]
 pub enum RowConversion {
-    /// It is copied with these values.
+    /// Copy with these values.
     Copied(CopiedRow),
-    /// It means nothing in the target.
+    /// Omission: the row means nothing in the target.
     Omitted,
-    /// What it has sealed does not open: it was changed, or sealed with another key.
+    /// Failure to open what the row has sealed: it was changed, or sealed with another key.
     Unreadable,
 }
 

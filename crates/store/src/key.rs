@@ -19,7 +19,7 @@ const NONCE: usize = 12;
 pub(crate) struct AuditKeys {
     chain: hmac::Key,
     seal: SealCipher,
-    /// What the others are derived from, which other nodes need to verify the log.
+    /// Key from which the others are derived; other nodes need it to verify the log.
     #[cfg(feature = "postgres")]
     bytes: Zeroizing<[u8; KEY_BYTES]>,
 }

@@ -31,7 +31,7 @@ impl UseApproval for ApprovalRecords {
 }
 
 /// An engine that is broken on purpose: it selects the approval in one transaction and updates it in another.
-/// All attempts select before the first of them updates.
+/// Engine in which every attempt selects before the first of them updates.
 #[derive(Clone)]
 struct SelectThenUpdate(Arc<SqlEngine>, Arc<tokio::sync::Barrier>);
 

@@ -180,7 +180,7 @@ fn reader_log(reader: &AuditReader) -> &SharedAuditLog {
     log
 }
 
-/// Each block is appended once, wherever connections break and whoever ships the same file.
+/// Blocks are appended once, wherever connections break and whoever ships the same file.
 async fn a_block_is_appended_once_whatever_connections_break(server: &PostgresServer) {
     let shared = connect(server).await;
     let node = TestNode::new("one");
@@ -269,7 +269,7 @@ async fn a_file_that_cannot_be_continued_begins_a_new_chain(server: &TestDatabas
     assert_eq!(shared.verify(None).await.unwrap().chains.len(), 3);
 }
 
-/// Whatever somebody without the secret changes in the database is found.
+/// Changes of the database by somebody without the secret are found.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_altered_removed_or_truncated_is_found() {
     let server = PostgresServer::start(PostgresOptions::default());

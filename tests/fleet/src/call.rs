@@ -25,7 +25,7 @@ pub(crate) enum CallKind {
 pub(crate) enum CallMix {
     /// All tools in turn.
     All,
-    /// All tools in turn, and the one that a policy asks about.
+    /// Tools in turn, and the one that a policy asks about.
     WithApprovals,
     /// Calls with progress that take this long.
     Long(Duration),

@@ -92,7 +92,7 @@ pub(crate) struct CallLoad {
     pub(crate) length: Duration,
 }
 
-/// What one client has seen.
+/// Observations of one client.
 #[derive(Debug, Default)]
 struct ClientLog {
     /// Nanoseconds of its calls.

@@ -53,7 +53,7 @@ const SHORT_PEER_SESSIONS: usize = 40;
 /// Time for one change to reach all streams.
 const NOTIFICATION_LIMIT: Duration = Duration::from_secs(60);
 
-/// The same for the other gateway, which was never seen to tell anybody.
+/// Same times for the other gateway, which was never seen to tell anybody.
 const PEER_NOTIFICATION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time after which no repeated notification is expected.
@@ -76,7 +76,7 @@ struct CrowdGateway<'a> {
     is_ours: bool,
 }
 
-/// What a gateway was seen to hold.
+/// Observed capacity of a gateway.
 struct CrowdResult {
     asked: usize,
     sessions: usize,

@@ -81,7 +81,7 @@ impl LoadServer {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// Its process.
+    /// Process of the server.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }

@@ -144,14 +144,14 @@ impl PeerGateway {
         Ok(Self { process, redis, database, version, target })
     }
 
-    /// Its processes, for measuring.
+    /// Processes of the gateway, for measuring.
     pub(crate) fn add_to(&self, groups: &mut ProcessGroups) {
         groups.add("nodes", vec![self.process.pid()]);
         groups.add("Redis", vec![self.redis.pid()]);
         groups.add("PostgreSQL", vec![self.database.pid()]);
     }
 
-    /// Its Redis.
+    /// Redis of the gateway.
     pub(crate) fn redis(&self) -> &RedisServer {
         &self.redis
     }

@@ -24,7 +24,7 @@ const MAX_FAILURES: usize = 100;
 /// Method of the notification that is waited for.
 const NOTIFICATION: &[u8] = b"notifications/tools/list_changed";
 
-/// What a stream has seen.
+/// Observations of a stream.
 #[derive(Debug)]
 enum StreamNews {
     Notified(Instant),

@@ -21,10 +21,10 @@ pub(crate) enum StateCommand {
 #[derive(Debug, Args)]
 #[command(after_help = MIGRATE_HELP)]
 pub(crate) struct StateMigrateArgs {
-    /// Where the state is: the files of this host
+    /// Source of the state: the files of this host
     #[arg(long, value_name = "ENGINE", default_value = "sqlite")]
     pub(crate) from: StateSource,
-    /// Where the state goes: the database that `postgres` of [fleet] names
+    /// Target of the state: the database that `postgres` of [fleet] names
     #[arg(long, value_name = "ENGINE", default_value = "postgres")]
     pub(crate) to: StateTarget,
     /// Check everything and show what would move, without changing anything

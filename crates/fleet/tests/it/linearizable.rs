@@ -68,7 +68,7 @@ impl SequentialModel for DirectoryModel {
     }
 }
 
-/// What an acting node has seen last, which may be old.
+/// State of the session as an acting node has seen it last, which may be old.
 struct SeenSession {
     owner: SessionOwner,
     next: u64,

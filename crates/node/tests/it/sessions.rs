@@ -64,7 +64,7 @@ async fn a_session_and_its_streams_survive_the_node_that_owned_them() {
     assert_eq!((owner.service.calls(), others[0].service.calls(), others[1].service.calls()), (1, 0, 2));
 }
 
-/// Nothing listens at the address of a process that was killed, and its lease is not renewed.
+/// A process that was killed leaves an address at which nothing listens, and a lease that is not renewed.
 #[tokio::test]
 async fn a_killed_node_is_replaced_before_its_lease_ends() {
     let cluster = Cluster::with_lease(3, Duration::from_secs(600)).await;

@@ -114,7 +114,7 @@ pub(crate) struct PostgresEngine {
 
 impl PostgresEngine {
     /// Connects, and migrates every part to its newest step. Parts that this program does not know are left alone.
-    /// Without parts the database stays as it is.
+    /// Leaves the database as it is if there are no parts.
     pub(crate) async fn open(
         settings: PostgresSettings,
         parts: Option<&'static [PostgresPart]>,

@@ -37,17 +37,17 @@ pub struct HostState {
     key: Option<Zeroizing<[u8; 32]>>,
 }
 
-/// What came of a move.
+/// Outcome of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveOutcome {
-    /// Everything is in the database.
+    /// Success: the whole state is in the database.
     Moved,
-    /// It was moved at this time before.
+    /// Earlier move, at this time.
     MovedBefore(Timestamp),
     /// The database has rows of its own, in these tables. Nothing was changed.
     NotEmpty(Vec<(&'static str, u64)>),
-    /// This number of connections of nodes is open. Nothing was changed.
+    /// Refusal because of this number of open connections of nodes. Nothing was changed.
     NodesRun(u64),
 }
 

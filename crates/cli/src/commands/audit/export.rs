@@ -15,7 +15,7 @@ use crate::output::{CliOutput, escape_hidden};
 /// Number of entries that are read at once.
 const PAGE_SIZE: usize = 1000;
 
-/// Where entries go.
+/// Target of entries.
 enum ExportTarget {
     Stdout,
     File(BufWriter<File>),
@@ -24,7 +24,7 @@ enum ExportTarget {
 
 /// Reason that an export ends.
 enum ExportEnd {
-    /// Nobody reads the standard output any more.
+    /// End of the standard output: its reader has gone.
     Closed,
     Failed(CliError),
 }

@@ -1,4 +1,4 @@
-//! What `hospes state migrate` says.
+//! Output of `hospes state migrate`.
 
 use std::path::PathBuf;
 

@@ -25,7 +25,7 @@ pub(super) enum AppendResult {
     NoChain,
 }
 
-/// What a block is found by.
+/// Values by which a block is found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SharedSummary {
     /// Time of the earliest and of the latest entry, and a bit for each kind.

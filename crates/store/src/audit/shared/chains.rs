@@ -12,7 +12,7 @@ use super::{MAX_KNOWN_CHAINS, SharedKeys, position};
 use crate::hex::from_hex;
 use crate::key::AuditKeys;
 
-/// What a chain is sealed with: the key of the file, and where it comes from.
+/// Key with which a chain is sealed, and where it comes from.
 #[derive(Debug, Serialize, Deserialize)]
 struct SealedChain<'a> {
     /// Key of the file, in hexadecimal digits.
@@ -94,7 +94,7 @@ impl SharedKeys {
     }
 }
 
-/// What is shipped of a chain.
+/// Shipped part of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShippedChain {
     /// Position of the last entry that was shipped.

@@ -17,7 +17,7 @@ pub(super) struct RecordOrder {
     pub(super) is_sealed: bool,
 }
 
-/// What comes before the first entry and the first anchor, because it was deleted.
+/// Deleted part of the record, before the first entry and the first anchor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordCut {
     /// Number of the last entry that was deleted.

@@ -81,7 +81,7 @@ struct AuditSpool {
 enum ShipStep {
     /// There may be more.
     Shipped,
-    /// Everything is shipped.
+    /// End of the file: all entries are shipped.
     Idle,
     /// The log is closed.
     Closed,

@@ -19,10 +19,10 @@ struct OneOther {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum OtherProcess {
-    /// Nobody can say whether it lives.
+    /// Doubt whether it lives.
     #[default]
     InDoubt,
-    /// It lives, and is reached at this attempt.
+    /// Life, with the number of the attempt that reaches it.
     Reached(usize),
     Ended,
 }
