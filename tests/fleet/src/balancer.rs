@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use tokio::net::TcpStream;
 
 use crate::child::ChildProcess;
 use crate::cluster::free_port;
@@ -36,12 +35,7 @@ impl LoadBalancer {
         let arguments = ["-db".to_owned(), "-f".to_owned(), config.to_string_lossy().into_owned()];
         let mut process =
             ChildProcess::start(&PathBuf::from(PROGRAM), &arguments, &[], &folder.join("haproxy.log"))?;
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            process.check_alive()?;
-            ensure!(start.elapsed() < START_LIMIT, "HAProxy does not listen:\n{}", process.tail());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        process.wait_until_it_listens(port, START_LIMIT).await?;
         Ok(Self { port, process })
     }
 

@@ -4,12 +4,17 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::net::TcpStream;
 
 /// Number of lines of a log that an error repeats.
 const TAIL_LINES: usize = 15;
+
+/// Interval of attempts to connect.
+const LISTEN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Child process. It is killed with its process group when it is dropped.
 #[derive(Debug)]
@@ -46,6 +51,18 @@ impl ChildProcess {
                 bail!("the process ended ({status}); {} ends with:\n{}", self.log.display(), self.tail())
             }
         }
+    }
+
+    /// Waits until something listens on a loopback port, while the process runs.
+    pub(crate) async fn wait_until_it_listens(&mut self, port: u16, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            self.check_alive()?;
+            let seconds = limit.as_secs();
+            ensure!(start.elapsed() < limit, "nothing listens on {port} after {seconds} s:\n{}", self.tail());
+            tokio::time::sleep(LISTEN_INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// Returns the last lines of the log.

@@ -3,13 +3,12 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use hospes_fleet_testkit::net_proxy::{AcceptMode, LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use serde_json::json;
-use tokio::net::TcpStream;
 
 use crate::balancer::LoadBalancer;
 use crate::child::ChildProcess;
@@ -210,12 +209,7 @@ impl EffectServers {
         let effects = effects.to_string_lossy();
         let arguments = ["serve", "2025-11-25", &effects, &port.to_string()].map(str::to_owned);
         let mut legacy = ChildProcess::start(&program, &arguments, &[], &folder.join("legacy.log"))?;
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            legacy.check_alive()?;
-            ensure!(start.elapsed() < START_LIMIT, "the server does not listen:\n{}", legacy.tail());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        legacy.wait_until_it_listens(port, START_LIMIT).await?;
         // The strings of JSON are strings of TOML. Each session has a connection of its own to the older server.
         let url = format!("http://127.0.0.1:{port}/mcp");
         let tables = format!(

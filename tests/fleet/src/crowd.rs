@@ -32,8 +32,14 @@ const WHOLE_FILES: u64 = 65_536;
 /// Sessions of the first calls, after which memory is looked at.
 const FIRST_SESSIONS: usize = 20;
 
-/// Time for which everything is left alone before memory is looked at.
-const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// Interval of looks at memory until it is steady.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time within which memory has to be steady.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Share by which memory may change between two looks while it is steady.
+const STEADY_SHARE: f64 = 0.002;
 
 /// Calls in flight.
 const CLIENTS: usize = 16;
@@ -197,13 +203,11 @@ impl CrowdGateway<'_> {
         ensure!(!first.sessions.is_empty(), "no session was opened: {:?}", first.failures.first());
         self.call(&first.sessions, WARM).await?;
         drop(first);
-        sleep(SETTLE_TIME).await;
-        let before = self.memory()?;
+        let before = self.steady_memory().await?;
         let mut targets = vec![self.target.clone()];
         targets.extend(self.more_ports.iter().map(|port| CallTarget { port: *port, ..self.target.clone() }));
         let mut crowd = StreamCrowd::open(&targets, size.clients, size.interval).await;
-        sleep(SETTLE_TIME).await;
-        let after = self.memory()?;
+        let after = self.steady_memory().await?;
         let count = crowd.sessions.len().max(1) as f64;
         let [node_kib, redis_kib, balancer_kib] = [0, 1, 2].map(|part| (after[part] - before[part]) / count);
         let mut rounds = Vec::new();
@@ -243,6 +247,21 @@ impl CrowdGateway<'_> {
     async fn call(&self, sessions: &[String], length: Duration) -> Result<LoadResult> {
         let (target, sessions) = (self.target.clone(), Arc::from(sessions));
         CallLoad { target, sessions, clients: CLIENTS, warm: WARM, length }.run(&self.groups).await
+    }
+
+    /// KiB as [`Self::memory`], once they do not change any more.
+    async fn steady_memory(&self) -> Result<[f64; 3]> {
+        let (start, mut last) = (Instant::now(), self.memory()?);
+        loop {
+            sleep(SETTLE_INTERVAL).await;
+            let now = self.memory()?;
+            let is_steady = |(now, last): (f64, f64)| (now - last).abs() <= now * STEADY_SHARE;
+            if now.into_iter().zip(last).all(is_steady) {
+                return Ok(now);
+            }
+            ensure!(start.elapsed() < SETTLE_LIMIT, "the memory of the processes does not become steady");
+            last = now;
+        }
     }
 
     /// KiB of the nodes, of what Redis keeps, and of the balancer.

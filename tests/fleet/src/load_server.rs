@@ -2,14 +2,13 @@
 //! of tools.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use hospes::prelude::*;
 use hospes::transport::http_server::{Endpoint, HttpServer};
 use hospes::transport::shutdown_signal;
 use serde_json::json;
-use tokio::net::TcpStream;
 
 use crate::call_load::modern_request;
 use crate::child::ChildProcess;
@@ -17,7 +16,7 @@ use crate::cluster::free_port;
 use crate::kept_connection::KeptConnection;
 
 /// Time for the start.
-const START_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize, JsonSchema)]
 struct TextArgument {
@@ -64,12 +63,7 @@ impl LoadServer {
         let (program, port) = (std::env::current_exe()?, free_port()?);
         let arguments = ["serve-load".to_owned(), port.to_string()];
         let mut process = ChildProcess::start(&program, &arguments, &[], &folder.join("server.log"))?;
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            process.check_alive()?;
-            ensure!(start.elapsed() < START_LIMIT, "the server does not listen:\n{}", process.tail());
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        process.wait_until_it_listens(port, START_LIMIT).await?;
         let server = Self { process, port };
         let table = format!("[servers.load]\nurl = {}\n", json!(server.url()));
         std::fs::write(server_file(folder), table).context("writing the configuration of the server")?;

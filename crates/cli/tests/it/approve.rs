@@ -29,13 +29,7 @@ impl Up {
         let places = ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
         let args: Vec<&str> = args.iter().chain(&places).chain(options).copied().collect();
         let host = Running::start(house.command(&args));
-        let mut told = String::new();
-        let greeting: Value = loop {
-            told.push_str(&host.stdout.recv_timeout(support::LIMIT).expect("a greeting"));
-            if let Ok(whole) = serde_json::from_str(&told) {
-                break whole;
-            }
-        };
+        let greeting = host.greeting();
         let endpoint = greeting["endpoint"].as_str().unwrap().to_owned();
         Self { house, host, endpoint }
     }

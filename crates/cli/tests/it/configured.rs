@@ -43,7 +43,7 @@ fn metacharacters_of_a_command_line_reach_the_server_as_they_stand_and_are_shown
     let config = house.config(&[("one", entry)]);
     let mut host =
         Running::start(house.command(&["up", "--config", &config, "--listen", "127.0.0.1:0", "--json"]));
-    let _greeting = greeting(&host);
+    let _greeting = host.greeting();
     eventually("it is started", || house.path("args").exists() && house.is_running("one"));
     let given = house.read("args");
     let given: Vec<&str> = given.trim_end_matches('\0').split('\0').collect();
@@ -73,7 +73,7 @@ fn nobody_changes_the_configuration_by_asking() {
     let config = house.config(&[("one", house.server("one", &["greet"], ""))]);
     let args = ["up", "--config", &config, "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--json"];
     let mut host = Running::start(house.command(&args));
-    let greeting = greeting(&host);
+    let greeting = host.greeting();
     let at = |what: &str| url::Url::parse(greeting[what].as_str().unwrap()).unwrap();
     let (endpoint, console) = (at("endpoint"), at("console"));
     eventually("it is started", || house.is_running("one"));
@@ -148,16 +148,6 @@ fn nobody_changes_the_configuration_by_asking() {
     assert_eq!(names, ["one"]);
     host.signal("-TERM");
     host.wait();
-}
-
-fn greeting(host: &Running) -> Value {
-    let mut told = String::new();
-    loop {
-        told.push_str(&host.stdout.recv_timeout(LIMIT).expect("a greeting"));
-        if let Ok(whole) = serde_json::from_str(&told) {
-            return whole;
-        }
-    }
 }
 
 /// Every file below a folder.

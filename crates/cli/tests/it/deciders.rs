@@ -28,13 +28,7 @@ impl Up {
         let places = ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--start-wait", "20"];
         let args: Vec<&str> = args.into_iter().chain(places).collect();
         let host = Running::start(house.command(&args));
-        let mut told = String::new();
-        let greeting: Value = loop {
-            told.push_str(&host.stdout.recv_timeout(LIMIT).expect("a greeting"));
-            if let Ok(whole) = serde_json::from_str(&told) {
-                break whole;
-            }
-        };
+        let greeting = host.greeting();
         let endpoint = greeting["endpoint"].as_str().unwrap().to_owned();
         Self { house, _host: host, endpoint }
     }

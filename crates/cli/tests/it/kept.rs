@@ -41,13 +41,7 @@ impl Machine {
         let places = ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "--start-wait", "20"];
         let args: Vec<&str> = args.into_iter().chain(places).collect();
         let running = Running::start(self.house.command(&args));
-        let mut told = String::new();
-        let greeting: Value = loop {
-            told.push_str(&running.stdout.recv_timeout(LIMIT).expect("a greeting"));
-            if let Ok(whole) = serde_json::from_str(&told) {
-                break whole;
-            }
-        };
+        let greeting = running.greeting();
         Up { running, endpoint: greeting["endpoint"].as_str().unwrap().parse().unwrap() }
     }
 

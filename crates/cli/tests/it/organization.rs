@@ -122,13 +122,7 @@ impl Up {
         let args = ["up", "--json", "--pins", "off", "--start-wait", "20", "--unattended", "queue"];
         let places = ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"];
         let host = Running::start(house.command(&[&args[..], &places].concat()));
-        let mut told = String::new();
-        let greeting: Value = loop {
-            told.push_str(&host.stdout.recv_timeout(support::LIMIT).expect("a greeting"));
-            if let Ok(whole) = serde_json::from_str(&told) {
-                break whole;
-            }
-        };
+        let greeting = host.greeting();
         let endpoint = greeting["endpoint"].as_str().unwrap().to_owned();
         Self { house, host, endpoint }
     }

@@ -1,6 +1,7 @@
 //! Syslog messages of RFC 5424, by TLS (RFC 5425), TCP (RFC 6587) or UDP (RFC 5426).
 //!
-//! The format is written here because the crates that have it open their own connections, or write to the local daemon.
+//! The format is written here: it is a line with seven fields before the JSON. Of the crates that have it, some open connections
+//! of their own or write to the local daemon, and the one that only formats has had no release for years.
 
 use std::path::Path;
 use std::str::FromStr;

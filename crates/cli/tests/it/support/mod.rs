@@ -234,6 +234,17 @@ impl Running {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"))
     }
 
+    /// Returns what `up --json` prints once it serves.
+    pub(crate) fn greeting(&self) -> Value {
+        let mut told = String::new();
+        loop {
+            told.push_str(&self.stdout.recv_timeout(LIMIT).expect("a greeting"));
+            if let Ok(whole) = serde_json::from_str(&told) {
+                return whole;
+            }
+        }
+    }
+
     /// Opens a session of the older era.
     pub(crate) fn initialize(&mut self, capabilities: &Value) -> Value {
         let client = json!({ "name": "test", "version": "1" });
