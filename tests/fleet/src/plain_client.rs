@@ -77,7 +77,7 @@ impl PlainClient {
         }
         let headers =
             [("mcp-protocol-version", MODERN_REVISION), ("mcp-method", "tools/call"), ("mcp-name", tool)];
-        self.post(&headers, &json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
+        self.post(&headers, &json!({ "jsonrpc": "2.0", "id": key, "method": "tools/call", "params": params }))
             .await
     }
 
@@ -99,7 +99,8 @@ impl PlainClient {
         let meta = json!({ "progressToken": key });
         let params = json!({ "name": format!("{server}__steps"), "arguments": arguments, "_meta": meta });
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY_REVISION)];
-        self.post(&headers, &json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
+        // A session may have several calls at once: the key is unique, and so is the id.
+        self.post(&headers, &json!({ "jsonrpc": "2.0", "id": key, "method": "tools/call", "params": params }))
             .await
     }
 

@@ -260,11 +260,13 @@ impl EventLog {
         self.lock().closed = false;
     }
 
-    /// Nothing comes any more.
+    /// Nothing comes any more. Can be called again, which wakes nobody: a reader that calls it at each poll would wake
+    /// itself for as long as the directory does not have the last events.
     pub(super) fn end(&self) {
         let mut state = self.lock();
-        state.ended = true;
-        wake(state);
+        if !std::mem::replace(&mut state.ended, true) {
+            wake(state);
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -478,6 +480,21 @@ mod tests {
         // Only what the directory has is sent.
         let mut reader = log.first_reader(None);
         assert_eq!(read(&log, &mut reader).0, "id: a\ndata: {}\n\n");
+    }
+
+    #[test]
+    fn a_reader_is_woken_once_by_the_end_of_a_stream() {
+        let (waker, woken) = flag_waker();
+        let log = Arc::new(EventLog::shared(1, false, SharedLog::orphan()));
+        log.store(b"{}", None);
+        let mut reader = log.first_reader(None);
+        let mut is_woken_by_end = || {
+            assert!(log.poll(&mut reader, &TaskContext::from_waker(&waker), &mut Vec::new()).is_pending());
+            woken.store(false, std::sync::atomic::Ordering::SeqCst);
+            log.end();
+            woken.load(std::sync::atomic::Ordering::SeqCst)
+        };
+        assert_eq!((is_woken_by_end(), is_woken_by_end()), (true, false));
     }
 
     fn flag_waker() -> (Waker, Arc<std::sync::atomic::AtomicBool>) {
