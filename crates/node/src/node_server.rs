@@ -6,12 +6,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hospes::transport::http_server::shared_sessions::ForwardedRequest;
 use hospes::transport::http_server::{Body, Endpoint};
+use hospes_fleet::node::NodeId;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -153,6 +154,8 @@ struct NodeConnection {
     shared: Arc<NodeServerShared>,
     keys: ContextKeys,
     certificate: CertificateDer<'static>,
+    /// Node of the certificate, once a request has named it.
+    peer: OnceLock<NodeId>,
 }
 
 async fn serve(
@@ -171,7 +174,7 @@ async fn serve(
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.ok_or("no certificate")?.clone().into_owned();
     let keys = ContextKeys::new(shared.tls.secrets(), &exported);
-    let connection = Arc::new(NodeConnection { shared, keys, certificate });
+    let connection = Arc::new(NodeConnection { shared, keys, certificate, peer: OnceLock::new() });
     let service = service_fn(|request: Request<Incoming>| {
         let connection = Arc::clone(&connection);
         async move { Ok::<_, Infallible>(connection.answer(request).await) }
@@ -194,6 +197,19 @@ async fn serve(
 }
 
 impl NodeConnection {
+    /// Returns true if the certificate is that of a node. It is read once, because it is the same for each request.
+    fn is_from(&self, node: NodeId) -> bool {
+        if self.peer.get() == Some(&node) {
+            return true;
+        }
+        let is_from = is_certificate_of(&self.certificate, node);
+        if is_from {
+            // A certificate has one name.
+            let _ = self.peer.set(node);
+        }
+        is_from
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
@@ -203,7 +219,7 @@ impl NodeConnection {
         let Some(context) = self.keys.open(&parts, &body) else {
             return refusal("its caller context is not signed for this connection and request");
         };
-        if !is_certificate_of(&self.certificate, context.from) {
+        if !self.is_from(context.from) {
             return refusal("its caller context is that of another node than the certificate");
         }
         if !self.shared.membership.is_owner(context.to) {

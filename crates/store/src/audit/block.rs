@@ -69,7 +69,7 @@ impl BlockSummary {
         self.add_parts(entry.kind, entry.at, entry.name.as_ref());
     }
 
-    fn add_parts(&mut self, kind: AuditEntryKind, at: i64, name: Option<&EntryName>) {
+    pub(super) fn add_parts(&mut self, kind: AuditEntryKind, at: i64, name: Option<&EntryName>) {
         let (first, last) = self.at.unwrap_or((at, at));
         self.at = Some((first.min(at), last.max(at)));
         self.kinds |= kind.bit();
@@ -115,7 +115,9 @@ impl EntryBlock {
         let mut summary = BlockSummary::default();
         for text in self.entries.split('\n') {
             if let Ok(entry) = serde_json::from_str::<AuditEntry>(text) {
-                summary.add(&NewEntry::new(&entry));
+                let subject = entry.subject.unwrap_or_default();
+                let name = entry.server.map(|server| (server, subject));
+                summary.add_parts(entry.kind, entry.at, name.as_ref());
             }
         }
         summary

@@ -6,13 +6,17 @@ use std::sync::{Arc, Weak};
 use aws_lc_rs::rand;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::block::{self, EntryBlock, MAX_BLOCK_ENTRIES};
+use super::block::{self, EntryBlock};
 use super::chain::{self, ChainEnd, ChainError};
 use super::position::AuditPosition;
 use super::{AuditLog, AuditLogInner};
 use crate::error::StoreError;
 use crate::hex::{KEY_BYTES, from_hex, to_hex};
 use crate::key::AuditKeys;
+
+/// Maximum number of entries of a block that is shipped, unless a row of the file has more. Larger than a row of the file:
+/// a transaction of PostgreSQL costs as much as hundreds of entries.
+const MAX_SHIPPED_ENTRIES: u64 = 1024;
 
 /// Maximum size of the entries of a block that is shipped, unless a row of the file is larger.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
@@ -146,7 +150,7 @@ fn read_page(
             continue;
         };
         let count = |block: &EntryBlock| block.last.seq.saturating_sub(block.before.seq);
-        let is_full = count(page) + count(&found) > MAX_BLOCK_ENTRIES as u64
+        let is_full = count(page) + count(&found) > MAX_SHIPPED_ENTRIES
             || page.entries.len() + found.entries.len() > MAX_BLOCK_BYTES;
         // A row that does not follow is looked at with the next page.
         if is_full || found.before != page.last {

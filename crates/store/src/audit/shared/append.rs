@@ -1,13 +1,15 @@
 //! Appending of blocks, each once and in order.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use hospes_sql::{SqlResult, SqlTransaction, sql_values};
+use serde::Deserialize;
 
-use super::super::block::{BlockSummary, EntryBlock, NewEntry};
+use super::super::block::{BlockSummary, EntryBlock};
 use super::super::chain::{self, ChainEnd};
-use super::super::entry::AuditEntry;
+use super::super::entry::AuditEntryKind;
 use super::super::position::AuditPosition;
 use super::super::spool::ChainId;
 use super::{SharedKeys, order, position};
@@ -36,17 +38,39 @@ pub(super) struct SharedSummary {
     pub(super) has_unreadable: bool,
 }
 
+/// Part of an entry by which it is found.
+#[derive(Deserialize)]
+struct EntryPeek<'a> {
+    at: i64,
+    kind: AuditEntryKind,
+    #[serde(borrow, default)]
+    server: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    subject: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    principal: Option<Cow<'a, str>>,
+}
+
 impl SharedSummary {
+    /// Reads the entries of a block. A busy node does it for each call, so that only what is looked for is read, and the
+    /// few names are hashed once.
     pub(super) fn of(entries: &str) -> Self {
         let mut summary = Self::default();
+        let (mut subjects, mut principals) = (BTreeSet::new(), BTreeSet::new());
         for text in entries.split('\n') {
-            let Ok(entry) = serde_json::from_str::<AuditEntry>(text) else {
+            let Ok(entry) = serde_json::from_str::<EntryPeek<'_>>(text) else {
                 summary.has_unreadable = true;
                 continue;
             };
-            summary.block.add(&NewEntry::new(&entry));
-            summary.names.extend(entry_names(&entry));
+            summary.block.add_parts(entry.kind, entry.at, None);
+            subjects.extend(entry.server.map(|server| (server, entry.subject)));
+            principals.extend(entry.principal);
         }
+        for (server, subject) in &subjects {
+            summary.names.insert(server_name(server));
+            summary.names.extend(subject.as_ref().map(|subject| subject_name(server, subject)));
+        }
+        summary.names.extend(principals.iter().map(|principal| principal_name(principal)));
         summary
     }
 
@@ -58,17 +82,6 @@ impl SharedSummary {
 /// Joins names for `string_to_array`.
 pub(super) fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the names by which an entry is found.
-fn entry_names(entry: &AuditEntry) -> Vec<String> {
-    let mut names = Vec::new();
-    if let Some(server) = &entry.server {
-        names.push(server_name(server));
-        names.extend(entry.subject.as_ref().map(|subject| subject_name(server, subject)));
-    }
-    names.extend(entry.principal.as_ref().map(|principal| principal_name(principal)));
-    names
 }
 
 pub(super) fn server_name(server: &str) -> String {
