@@ -1,6 +1,8 @@
 //! State that the nodes of a fleet share, and the node that `hospes up` is.
 
 mod approval_nodes;
+mod engine_settings;
+mod fleet_metrics;
 mod flows;
 mod node;
 
@@ -11,7 +13,8 @@ use hospes_store::{PostgresSettings, SharedAuditLog, StateStore, StoreError};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-pub(crate) use self::node::{FleetMember, FleetNode};
+pub(crate) use self::fleet_metrics::{DatabaseMetrics, ShippingMetrics};
+pub(crate) use self::node::{FleetMember, FleetNode, redis_relay};
 use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::settings::{load, load_without_secrets};
@@ -22,13 +25,14 @@ pub(crate) struct HostFleet {
     pub(crate) state: StateStore,
     /// Membership of this process. `None` for a host beside the nodes, such as that of `hospes stdio`.
     pub(crate) member: Option<FleetMember>,
+    pub(crate) databases: DatabaseMetrics,
 }
 
 impl HostFleet {
     /// Connects a host that is not a node itself.
     pub(crate) async fn beside(config: &HostConfig) -> CliResult<Option<Self>> {
         let shared = SharedState::connect(config).await?;
-        Ok(shared.map(|shared| Self { state: shared.state, member: None }))
+        Ok(shared.map(|shared| Self { databases: shared.databases, state: shared.state, member: None }))
     }
 
     /// Returns the audit record of all nodes.
@@ -50,6 +54,7 @@ pub(crate) fn shared_audit(state: &StateStore) -> CliResult<Option<SharedAuditLo
 pub(crate) struct SharedState {
     /// Decisions, grants, pins, tasks and budgets.
     pub(crate) state: StateStore,
+    pub(crate) databases: DatabaseMetrics,
     settings: PostgresSettings,
 }
 
@@ -74,7 +79,9 @@ impl SharedState {
                 _ => failure.hint("`fleet.postgres` in the configuration says where it is"),
             }
         })?;
-        Ok(Self { state, settings })
+        let databases = DatabaseMetrics::default();
+        databases.add(state.metrics());
+        Ok(Self { state, databases, settings })
     }
 
     /// Returns true if the default configuration, or that which `HOSPES_CONFIG` names, has a fleet.
@@ -101,6 +108,7 @@ impl SharedState {
         };
         let store = SqlAuthStore::connect(self.settings.clone()).await.map_err(|error| failed(&error))?;
         let key = self.state.secret(AUTH_PURPOSE).map_err(|error| failed(&error))?;
+        self.databases.add(store.metrics());
         Ok(SharedAuth { store: std::sync::Arc::new(store), key: auth_key(&key) })
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use self::exported_log::ExportedLog;
 use self::http_transport::HttpTransport;
 use self::otel_environment::{ExportPlan, OtelEnvironment};
 use crate::exit::{CliError, CliResult};
-use crate::fleet::FleetMember;
+use crate::fleet::{DatabaseMetrics, FleetMember, ShippingMetrics};
 use crate::output::CliOutput;
 use crate::printed_secrets;
 
@@ -56,10 +56,14 @@ pub(crate) fn tracer() -> Option<SpanTracer> {
 }
 
 /// Adds the metrics of the node and of the export to those of a host, and exports all of them from now on.
-pub(crate) fn observe(host: &Host, member: Option<FleetMember>) {
+pub(crate) fn observe(host: &Host, fleet: Option<(Option<FleetMember>, DatabaseMetrics)>) {
     let servers = host.servers();
+    let (member, databases) = fleet.unzip();
+    databases.into_iter().for_each(|databases| servers.add_metrics(databases));
+    let member = member.flatten();
     if let Some(member) = &member {
         servers.add_metrics(member.metrics());
+        servers.add_metrics(ShippingMetrics(member.clone()));
     }
     let Some(telemetry) = TELEMETRY.get() else { return };
     servers.add_metrics(ExportMetrics(telemetry.clone()));

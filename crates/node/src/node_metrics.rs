@@ -8,13 +8,10 @@ use std::time::Duration;
 use hospes::transport::http_server::shared_sessions::ForwardResult;
 use hospes_fleet::RelayError;
 use hospes_fleet::relay::EngineFault;
-use hospes_telemetry::{HistogramData, MetricData, MetricLabels, MetricPoints, MetricSource};
+use hospes_telemetry::{MetricData, MetricLabels, MetricPoints, MetricSource, TimeHistogram};
 use tokio::time::Instant;
 
 use crate::membership::Membership;
-
-/// Upper bounds of the buckets of times, in seconds.
-const BOUNDS: [f64; 12] = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 /// Operations of the shared state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,33 +90,6 @@ struct NodeCounts {
     fenced: AtomicU64,
     adopted: AtomicU64,
     membership: std::sync::OnceLock<Membership>,
-}
-
-#[derive(Default)]
-struct TimeHistogram {
-    counts: [AtomicU64; BOUNDS.len() + 1],
-    /// In nanoseconds.
-    sum: AtomicU64,
-}
-
-impl TimeHistogram {
-    fn observe(&self, time: Duration) {
-        let seconds = time.as_secs_f64();
-        let bucket = BOUNDS.partition_point(|bound| seconds > *bound);
-        if let Some(count) = self.counts.get(bucket) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        self.sum.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn data(&self) -> HistogramData {
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        HistogramData::new(BOUNDS.to_vec(), counts, self.sum.load(Ordering::Relaxed) as f64 / 1e9)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
-    }
 }
 
 impl NodeMetrics {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::clock::DatabaseClock;
 use crate::error::DatabaseError;
 #[cfg(feature = "postgres")]
-use crate::postgres::{PostgresEngine, PostgresPart, PostgresSettings};
+use crate::postgres::{PostgresEngine, PostgresMetrics, PostgresPart, PostgresSettings};
 use crate::sqlite::{SqliteEngine, SqliteSchema};
 use crate::transaction::{SqlResult, SqlTransaction};
 
@@ -90,6 +90,30 @@ impl SqlEngine {
             Engine::Sqlite(_) => DatabaseClock::default(),
             #[cfg(feature = "postgres")]
             Engine::Postgres(engine) => engine.clock(),
+        }
+    }
+
+    /// Returns the metrics of the connections to a PostgreSQL database; `None` for a file. `name` is the value of their label
+    /// `pool`.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn metrics(&self, name: &'static str) -> Option<PostgresMetrics> {
+        match &self.0 {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(engine) => Some(engine.metrics(name)),
+        }
+    }
+
+    /// Returns what should be changed in the settings of a PostgreSQL server so that it keeps what it acknowledges, as
+    /// sentences. Empty for a file.
+    ///
+    /// # Errors
+    /// If the database cannot be used.
+    #[cfg(feature = "postgres")]
+    pub async fn problems(&self) -> Result<Vec<String>, DatabaseError> {
+        match &self.0 {
+            Engine::Sqlite(_) => Ok(Vec::new()),
+            Engine::Postgres(engine) => engine.problems().await,
         }
     }
 

@@ -51,7 +51,7 @@ pub use clock::DatabaseClock;
 pub use engine::{ChangeScope, SqlEngine};
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresPart, PostgresSettings, PostgresSettingsError};
+pub use postgres::{PostgresMetrics, PostgresPart, PostgresSettings, PostgresSettingsError};
 pub use sqlite::{SqlitePart, SqliteSchema, SqliteSnapshot};
 pub use transaction::{SqlError, SqlResult, SqlTransaction};
 pub use value::{FromSqlValue, SqlRow, SqlValue, ToSqlValue};

@@ -50,7 +50,7 @@ pub use audit::{
 };
 pub use error::StoreError;
 #[cfg(feature = "postgres")]
-pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
+pub use hospes_sql::{PostgresMetrics, PostgresSettings, PostgresSettingsError};
 #[cfg(feature = "postgres")]
 pub use state::migration;
 pub use state::{StateClock, StateStore, approvals, budgets, console_sessions, grants, pins, tasks};

@@ -14,7 +14,7 @@
 //! | `telemetry`, `worker`, `queue` | the export: threads, repetitions, bounded queues |
 //! | `transport` | the connection to a collector, as the program provides it |
 //! | `span`, `attribute`, `sampler`, `trace_context` | spans |
-//! | `metric_data`, `log_record` | metrics and log records |
+//! | `metric_data`, `time_histogram`, `log_record` | metrics and log records |
 //! | `encode`, `messages` | messages of OTLP |
 
 mod attribute;
@@ -26,6 +26,7 @@ mod queue;
 mod sampler;
 mod span;
 mod telemetry;
+mod time_histogram;
 mod trace_context;
 mod transport;
 mod worker;
@@ -36,6 +37,7 @@ pub use metric_data::{HistogramData, MetricData, MetricLabels, MetricPoints, Met
 pub use sampler::TraceSampler;
 pub use span::{RecordedSpan, SpanKind, SpanParent, SpanTracer};
 pub use telemetry::{TelemetryExport, TelemetrySettings, TransportFactory};
+pub use time_histogram::TimeHistogram;
 pub use trace_context::TraceContext;
 pub use transport::{OtlpTransport, PostError, TelemetrySignal};
 pub use worker::is_export_thread;

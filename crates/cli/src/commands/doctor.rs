@@ -11,6 +11,7 @@ mod executable;
 mod failed_connection;
 mod fetch;
 mod filters;
+mod fleet;
 mod host;
 mod ignored;
 mod launcher;
@@ -146,6 +147,9 @@ async fn check(args: &DoctorArgs, output: CliOutput) -> CliResult<CheckResult> {
         let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
         let status = running.as_ref().map(|(_, status)| status);
         chains.push(host::check(config, status, &args.files.config).await);
+        if let Some(fleet) = config.and_then(|config| config.fleet.as_ref()) {
+            chains.push(fleet::check(fleet).await);
+        }
     }
     // Some checks wait for a server that does not answer.
     let bar = StepBar::spinner("checking the host and the applications …", output);

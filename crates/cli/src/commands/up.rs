@@ -2,6 +2,7 @@
 
 mod auto_update;
 mod config_reload;
+mod endpoint_metrics;
 mod endpoints;
 mod events;
 mod found_servers;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 use self::config_reload::ConfigReload;
 pub(crate) use self::config_reload::UsedFiles;
+use self::endpoint_metrics::EndpointMetrics;
 use self::endpoints::{HostEndpoints, not_found};
 pub(crate) use self::events::EventWriter;
 use self::health_pages::{HealthPages, HealthState};
@@ -137,7 +139,10 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     telemetry::start(config.telemetry.as_ref(), output)?;
     let node = FleetNode::start(&config).await?;
     let member = node.as_ref().map(FleetNode::member);
-    let fleet = shared.map(|shared| HostFleet { state: shared.state, member: member.clone() });
+    let fleet = shared.map(|shared| {
+        let SharedState { state, databases, .. } = shared;
+        HostFleet { state, member: member.clone(), databases }
+    });
     let host = start(&args.host, config, accounts, fleet, output).await?;
     let rounds = request_state(&host)?;
     let build = |gateway, path: &str, servers: Option<HostServers>| {
@@ -173,6 +178,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     let health = HealthState::new(host.servers(), member.clone());
     let (all, others) = (server.endpoint().clone(), server.others());
+    host.servers().add_metrics(EndpointMetrics { main: all.clone(), others: others.clone() });
     let server = server.middleware(HealthPages { state: Arc::clone(&health), front });
     // Nothing is ever sent: dropping the sender ends serving.
     let (close, closed) = oneshot::channel::<Infallible>();
@@ -347,12 +353,15 @@ pub(crate) async fn start(
     output: CliOutput,
 ) -> CliResult<Host> {
     telemetry::start(config.telemetry.as_ref(), output)?;
-    let member = fleet.as_ref().and_then(|fleet| fleet.member.clone());
+    if let Some(HostFleet { state, member: Some(member), .. }) = &fleet {
+        member.warn_about_engines(state);
+    }
+    let shared = fleet.as_ref().map(|fleet| (fleet.member.clone(), fleet.databases.clone()));
     let host = build_host(options, config, accounts, fleet, output).await?.start();
     let host = host.map_err(|error| {
         CliError::usage("cannot start").with_cause(&error).hint("rename one of them in the configuration")
     })?;
-    telemetry::observe(&host, member);
+    telemetry::observe(&host, shared);
     // New entries are as useful for investigating a damaged audit log as the old ones, so recording goes on.
     if let Some(guard) = host.guard().cloned() {
         // In a task of its own: verifying a long log takes a while, and calls are served in the meantime.

@@ -12,15 +12,16 @@ use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
 use hospes_host::SharedFlowLabels;
 use hospes_host::approvals::ApprovalNodes;
-use hospes_host::config::HostConfig;
+use hospes_host::config::{FleetConfig, HostConfig};
 use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, MeasuredRelay, Membership, NodeListener,
     NodeMetrics, NodePeers, NodeServer,
 };
-use hospes_store::{AuditLog, AuditShipper, SharedAuditLog};
+use hospes_store::{AuditLog, AuditShipper, SharedAuditLog, StateStore};
 use parking_lot::Mutex;
 
 use super::approval_nodes::LeasedNodes;
+use super::engine_settings::warn_about_engines;
 use super::flows::RelayFlows;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
@@ -61,16 +62,10 @@ impl FleetNode {
         let listener = NodeServer::bind(fleet.node_listen).await;
         let listener =
             listener.map_err(|error| listen_error(fleet.node_listen, "[fleet] node_listen", &error))?;
-        let mut settings = RedisSettings::new(fleet.redis.reveal().into());
-        settings.ca_pem = read_pem("fleet.redis_ca", fleet.redis_ca.as_deref())?;
-        let bytes = |purpose| secrets_for(fleet, purpose).into_iter().map(|secret| *secret);
-        let no_secret = || CliError::usage("`fleet.secret` has no secret");
-        let keys = FleetKeys::new(bytes("relay")).ok_or_else(no_secret)?;
-        let secrets = FleetSecrets::new(bytes("nodes")).ok_or_else(no_secret)?;
-        let relay = RedisRelay::new(settings, keys)
-            .map_err(|error| CliError::usage("`fleet.redis` cannot be used").with_cause(&error))?;
+        let secrets = FleetSecrets::new(secret_bytes(fleet, "nodes")).ok_or_else(no_secret)?;
         let metrics = NodeMetrics::default();
-        let relay: Arc<dyn Relay> = Arc::new(MeasuredRelay::new(Arc::new(relay), metrics.clone()));
+        let relay: Arc<dyn Relay> =
+            Arc::new(MeasuredRelay::new(Arc::new(redis_relay(fleet)?), metrics.clone()));
         let address = fleet.node_address.clone().unwrap_or_else(|| listener.local_addr().to_string());
         let membership = Membership::start(relay, &address, DEFAULT_RENEWAL_INTERVAL)
             .map_err(|error| CliError::usage("cannot start the thread of this node").with_cause(&error))?;
@@ -97,6 +92,23 @@ impl FleetNode {
     }
 }
 
+/// Returns the Redis server of a fleet. Connections are opened in the background.
+pub(crate) fn redis_relay(fleet: &FleetConfig) -> CliResult<RedisRelay> {
+    let mut settings = RedisSettings::new(fleet.redis.reveal().into());
+    settings.ca_pem = read_pem("fleet.redis_ca", fleet.redis_ca.as_deref())?;
+    let keys = FleetKeys::new(secret_bytes(fleet, "relay")).ok_or_else(no_secret)?;
+    RedisRelay::new(settings, keys)
+        .map_err(|error| CliError::usage("`fleet.redis` cannot be used").with_cause(&error))
+}
+
+fn secret_bytes(fleet: &FleetConfig, purpose: &str) -> impl Iterator<Item = [u8; 32]> {
+    secrets_for(fleet, purpose).into_iter().map(|secret| *secret)
+}
+
+fn no_secret() -> CliError {
+    CliError::usage("`fleet.secret` has no secret")
+}
+
 impl FleetMember {
     /// Returns the address at which other nodes reach this one.
     pub(crate) fn address(&self) -> &str {
@@ -121,6 +133,16 @@ impl FleetMember {
     /// Ships an audit log to the record of all nodes from now on, under the address of this node.
     pub(crate) fn ship_audit(&self, log: &AuditLog, record: SharedAuditLog) {
         *self.shipper.lock() = Some(AuditShipper::spawn(log, record, &*self.address));
+    }
+
+    /// Returns the time since all audit entries were shipped; `None` if none are.
+    pub(super) fn audit_lag(&self) -> Option<Duration> {
+        self.shipper.lock().as_ref().map(AuditShipper::lag)
+    }
+
+    /// Logs what should be changed in the settings of the engines, once they can be asked.
+    pub(crate) fn warn_about_engines(&self, state: &StateStore) {
+        tokio::spawn(warn_about_engines(state.clone(), Arc::clone(self.membership.relay())));
     }
 
     /// Returns the data flows of all nodes.

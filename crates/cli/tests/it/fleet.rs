@@ -18,7 +18,7 @@ pub(crate) const SECRET: &str = "a secret of all nodes, of 32 or more";
 
 /// Redis and PostgreSQL of a fleet.
 pub(crate) struct FleetEngines {
-    redis: RedisServer,
+    pub(crate) redis: RedisServer,
     pub(crate) postgres: PostgresServer,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct FleetNode {
 /// Endpoint of a node, which several threads may use.
 #[derive(Clone)]
 pub(crate) struct NodeEndpoint {
-    address: String,
+    pub(crate) address: String,
 }
 
 /// Status, headers and body of a response.
 pub(crate) struct NodeResponse {
     status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl FleetEngines {

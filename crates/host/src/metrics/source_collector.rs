@@ -21,8 +21,16 @@ impl SourceCollector {
         self.0.write().push(Box::new(source));
     }
 
+    /// Returns the metrics of all sources. Series that several sources have under one name are of one metric.
     pub(super) fn metrics(&self) -> Vec<MetricData> {
-        self.0.read().iter().flat_map(|source| source.metrics()).collect()
+        let mut all: Vec<MetricData> = Vec::new();
+        for metric in self.0.read().iter().flat_map(|source| source.metrics()) {
+            match all.iter_mut().find(|known| known.name == metric.name) {
+                Some(known) => append_points(&mut known.points, metric.points),
+                None => all.push(metric),
+            }
+        }
+        all
     }
 }
 
@@ -45,6 +53,16 @@ impl Collector for SourceCollector {
             encode_points(described, metric.points)?;
         }
         Ok(())
+    }
+}
+
+fn append_points(points: &mut MetricPoints, more: MetricPoints) {
+    match (points, more) {
+        (MetricPoints::Counters(points), MetricPoints::Counters(more))
+        | (MetricPoints::Gauges(points), MetricPoints::Gauges(more)) => points.extend(more),
+        (MetricPoints::Histograms(points), MetricPoints::Histograms(more)) => points.extend(more),
+        // One name has one kind.
+        _ => (),
     }
 }
 

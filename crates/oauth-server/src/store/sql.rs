@@ -5,11 +5,11 @@ use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
 
-#[cfg(feature = "postgres")]
-use hospes_sql::PostgresSettings;
 use hospes_sql::{
     ChangeScope, DatabaseError, SqlEngine, SqlResult, SqlRow, SqlTransaction, SqliteSchema, sql_values,
 };
+#[cfg(feature = "postgres")]
+use hospes_sql::{PostgresMetrics, PostgresSettings};
 
 use super::{
     AuthRecord, AuthStore, AuthStoreError, AuthStoreFuture, RecordKind, RefreshSwapResult, TakeRecordResult,
@@ -101,6 +101,13 @@ impl SqlAuthStore {
     pub async fn connect(settings: PostgresSettings) -> Result<Self, AuthStoreError> {
         let engine = SqlEngine::connect_postgres(settings, POSTGRES).await?;
         Ok(Self { engine, dialect: AuthDialect::POSTGRES })
+    }
+
+    /// Returns the metrics of the connections to a database that several nodes share; `None` for a file.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn metrics(&self) -> Option<PostgresMetrics> {
+        self.engine.metrics("sign_in")
     }
 
     /// Has the store compare with the time that callers pass, so that a test can turn the clock.

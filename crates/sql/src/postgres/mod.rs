@@ -7,6 +7,8 @@
 //! transaction that still runs.
 
 mod clock;
+mod health;
+mod metrics;
 mod settings;
 mod transaction;
 
@@ -23,6 +25,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use clock::{measure_clock, read_clock};
+pub use metrics::PostgresMetrics;
+use metrics::{TransactionCounts, TransactionKind};
 pub use settings::{DEFAULT_APPLICATION_NAME, PostgresSettings, PostgresSettingsError};
 use transaction::PostgresTransaction;
 
@@ -108,6 +112,7 @@ pub(crate) struct PostgresEngine {
     settings: PostgresSettings,
     changes: Arc<watch::Sender<u64>>,
     clock: DatabaseClock,
+    counts: Arc<TransactionCounts>,
     /// Ended with the engine.
     poller: JoinHandle<()>,
 }
@@ -127,7 +132,7 @@ impl PostgresEngine {
             (poll(pool.clone(), settings.poll_interval, Arc::clone(&changes)), clock.clone());
         let measure = measure_clock(pool.clone(), limit, watch);
         let poller = tokio::spawn(async move { tokio::join!(count, measure).0 });
-        let engine = Arc::new(Self { pool, settings, changes, clock, poller });
+        let engine = Arc::new(Self { pool, settings, changes, clock, counts: Arc::default(), poller });
         if let Some(parts) = parts {
             engine.migrate(parts).await?;
         }
@@ -141,6 +146,17 @@ impl PostgresEngine {
         self.clock.clone()
     }
 
+    /// Returns the metrics of the connections. `name` says what they are for.
+    pub(crate) fn metrics(&self, name: &'static str) -> PostgresMetrics {
+        let (counts, pool, clock) = (Arc::clone(&self.counts), self.pool.clone(), self.clock());
+        PostgresMetrics { counts, pool, clock, name }
+    }
+
+    /// Returns what should be changed in the settings of the server.
+    pub(crate) async fn problems(self: &Arc<Self>) -> Result<Vec<String>, DatabaseError> {
+        self.read(health::problems).await
+    }
+
     /// Returns a counter of changes, by this and other nodes.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -152,7 +168,7 @@ impl PostgresEngine {
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, DatabaseError> {
         let work = Arc::new(work);
-        self.repeat(move |engine, client, _| {
+        self.repeat(TransactionKind::Read, move |engine, client, _| {
             let mut view = engine.begin(client);
             let begun =
                 view.batch(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", engine.limits()));
@@ -178,7 +194,9 @@ impl PostgresEngine {
         let (engine, work) = (Arc::clone(self), Arc::new(work));
         let done = tokio::spawn(async move {
             engine
-                .repeat(move |engine, client, made| engine.change(client, &scope, &attempt, made, &*work))
+                .repeat(TransactionKind::Change, move |engine, client, made| {
+                    engine.change(client, &scope, &attempt, made, &*work)
+                })
                 .await
         });
         done.await.map_err(|_| DatabaseError::Stopped)?
@@ -238,8 +256,19 @@ impl PostgresEngine {
         }
     }
 
-    /// Repeats `work` until it is done, or the time is over.
+    /// Repeats `work` until it is done, or the time is over, and measures it.
     async fn repeat<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: TransactionKind,
+        work: impl Fn(&Self, Object, Option<T>) -> ChangeTry<T> + Send + Sync + 'static,
+    ) -> Result<T, DatabaseError> {
+        let begun = Instant::now();
+        let done = self.repeat_until_done(work).await;
+        self.counts.note(kind, begun.elapsed());
+        done
+    }
+
+    async fn repeat_until_done<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&Self, Object, Option<T>) -> ChangeTry<T> + Send + Sync + 'static,
     ) -> Result<T, DatabaseError> {
@@ -263,6 +292,7 @@ impl PostgresEngine {
                     }
                 }
             };
+            self.counts.note_fault(&error);
             tracing::debug!(%error, is_unknown = made.is_some(), "a transaction is tried again");
             let wait = Duration::from_millis(pause);
             if Instant::now() + wait >= until {
@@ -279,7 +309,7 @@ impl PostgresEngine {
     /// Migrates the parts in one transaction. Of several nodes that start together, one does it.
     async fn migrate(self: &Arc<Self>, parts: &'static [PostgresPart]) -> Result<(), DatabaseError> {
         let is_known = self
-            .repeat(move |engine, client, _: Option<bool>| {
+            .repeat(TransactionKind::Change, move |engine, client, _: Option<bool>| {
                 let mut change = engine.begin(client);
                 let begun =
                     format!("BEGIN ISOLATION LEVEL READ COMMITTED; {} {};{BASE}", engine.limits(), lock(""));

@@ -92,6 +92,16 @@ impl StateStore {
         Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Shared(key) })))
     }
 
+    /// Connects to a database and returns what should be changed in the settings of its server so that it keeps what it
+    /// acknowledges, as sentences. Changes nothing.
+    ///
+    /// # Errors
+    /// If the settings are not valid, or the database cannot be used.
+    #[cfg(feature = "postgres")]
+    pub async fn server_problems(settings: PostgresSettings) -> Result<Vec<String>, StoreError> {
+        Ok(SqlEngine::inspect_postgres(settings).await?.problems().await?)
+    }
+
     /// Checks an existing file without changing it: it is not damaged, and of no newer version.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "postgres")]
+use hospes_sql::PostgresMetrics;
 use hospes_sql::{ChangeScope, SqlEngine, SqlResult, SqlTransaction};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -55,6 +57,23 @@ impl StateStore {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.engine.changes()
+    }
+
+    /// Returns what should be changed in the settings of a database server, as [`StateStore::server_problems`]; nothing for
+    /// a file.
+    ///
+    /// # Errors
+    /// If the database cannot be used.
+    #[cfg(feature = "postgres")]
+    pub async fn problems(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.0.engine.problems().await?)
+    }
+
+    /// Returns the metrics of the connections to a database that several nodes share; `None` for a file.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn metrics(&self) -> Option<PostgresMetrics> {
+        self.0.engine.metrics("state")
     }
 
     /// Returns the clock by which the times of this state are compared with the present.

@@ -40,6 +40,9 @@ codes! {
     H12 = "H12", "open files", "the limit of open files, at least 1024";
     H13 = "H13", "rules", "the policy file, if there is one, and whether its rules name servers and tools that exist";
     H14 = "H14", "service", "the installed service, if there is one: its program, and whether its PATH has the programs of the servers";
+    F01 = "F01", "postgres", "the database of a fleet answers, and its settings keep what it acknowledges";
+    F02 = "F02", "redis", "Redis of a fleet answers, and its settings keep leases and sessions";
+    F03 = "F03", "nodes", "this machine reaches the nodes that run";
     A01 = "A01", "file", "the configuration file of the application";
     A02 = "A02", "parsed", "its syntax, by the rules of the application's own parser";
     A03 = "A03", "entry", "the entry of Hospes in it, which may have been removed or changed since, or have another URL than the host";

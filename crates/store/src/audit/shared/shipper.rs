@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::super::AuditLog;
 use super::super::block::EntryBlock;
@@ -29,6 +30,8 @@ const ANCHOR_INTERVAL: Duration = Duration::from_secs(10);
 pub struct AuditShipper {
     /// Set to end the task after what the file has now.
     ending: watch::Sender<bool>,
+    /// Last time at which all entries were shipped.
+    shipped: watch::Receiver<Instant>,
     task: JoinHandle<()>,
 }
 
@@ -46,7 +49,15 @@ impl AuditShipper {
             unnamed: None,
             replaced: None,
         };
-        Self { ending, task: tokio::spawn(run(spool, is_ending)) }
+        let (done, shipped) = watch::channel(Instant::now());
+        Self { ending, shipped, task: tokio::spawn(run(spool, is_ending, done)) }
+    }
+
+    /// Returns the time since all entries were shipped: at most about a second unless the database is away, or there are
+    /// more entries than it takes in.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        self.shipped.borrow().elapsed()
     }
 
     /// Ships what is recorded so far and ends the task. What cannot be shipped within `limit` stays in the file for the
@@ -87,8 +98,8 @@ enum ShipStep {
     Closed,
 }
 
-async fn run(mut spool: AuditSpool, mut is_ending: watch::Receiver<bool>) {
-    let (mut is_failing, mut anchored) = (false, tokio::time::Instant::now());
+async fn run(mut spool: AuditSpool, mut is_ending: watch::Receiver<bool>, shipped: watch::Sender<Instant>) {
+    let (mut is_failing, mut anchored) = (false, Instant::now());
     loop {
         let is_last = *is_ending.borrow();
         let failed = loop {
@@ -99,9 +110,12 @@ async fn run(mut spool: AuditSpool, mut is_ending: watch::Receiver<bool>) {
                 Err(error) => break Some(error),
             }
         };
+        if failed.is_none() {
+            shipped.send_replace(Instant::now());
+        }
         let failed = match failed {
             None if anchored.elapsed() >= ANCHOR_INTERVAL => {
-                anchored = tokio::time::Instant::now();
+                anchored = Instant::now();
                 spool.shared.anchor(ANCHOR_INTERVAL).await.err()
             }
             failed => failed,
