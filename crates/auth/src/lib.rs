@@ -48,6 +48,7 @@ pub mod egress;
 mod error;
 mod exchange;
 mod fetch;
+mod groups;
 mod ids;
 pub mod jwt;
 mod key_pair;
@@ -76,6 +77,7 @@ pub use exchange::{
     MAX_METADATA_BYTES, MAX_TOKEN_BYTES, without_query,
 };
 pub use fetch::{FetchFuture, HttpFetch};
+pub use groups::{GroupsClaim, MAX_GROUPS, ReadGroupsError};
 pub use ids::{ClientId, InvalidIdentifier, Issuer, RedirectUri, Resource};
 pub use key_pair::{KeyPair, KeyPairError};
 pub use keys::{JwksLocation, KEYS_MAX_AGE_SECONDS, PublishedKeys, PublishedKeysError};

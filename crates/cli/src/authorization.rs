@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hospes_auth::dpop::ProofNonces;
-use hospes_auth::{Issuer, Resource, Scopes, Seed, TrustedProxies};
+use hospes_auth::{GroupsClaim, Issuer, Resource, Scopes, Seed, TrustedProxies};
 use hospes_console::TeamConsole;
 use hospes_host::config::{AccountsConfig, AuthConfig, HostConfig};
 use hospes_oauth::CredentialStore as Kept;
@@ -116,7 +116,8 @@ fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<Issued
         Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
         None => urls.main.clone(),
     };
-    let rules = JwtRules::new(issuer.clone(), vec![audience]);
+    let mut rules = JwtRules::new(issuer.clone(), vec![audience]);
+    rules.groups = config.groups_claim.as_deref().map(GroupsClaim::new);
     // Static tokens first, because comparing them needs no keys of the issuer.
     let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
     let rules = ScopeRules::default().always(scopes(config)?);

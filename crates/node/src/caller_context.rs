@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_lc_rs::{digest, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hospes::transport::http_server::{CallerLabel, Principal, StreamDeadline};
+use hospes::transport::http_server::{CallerLabel, Principal, PrincipalGroups, StreamDeadline};
 use hospes_fleet::node::NodeId;
 use hospes_telemetry::TraceContext;
 use http::HeaderValue;
@@ -24,8 +24,8 @@ use crate::certificates::FleetSecrets;
 pub(crate) const CALLER: &str = "hospes-caller";
 /// Label of the connection's keying material.
 pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-hospes-node-caller";
-/// Longest context, in bytes.
-const MAX_CONTEXT_BYTES: usize = 16 * 1024;
+/// Longest context, in bytes. Providers send groups in responses of at most 64 KiB.
+const MAX_CONTEXT_BYTES: usize = 112 * 1024;
 
 /// Sender of a request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub(crate) struct CallerContext {
     pub(crate) to: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caller: Option<String>,
     /// Time for which the sender may listen, in milliseconds.
@@ -57,6 +59,10 @@ impl CallerContext {
             from,
             to,
             principal: extensions.get::<Principal>().map(|principal| principal.as_str().to_owned()),
+            groups: extensions
+                .get::<PrincipalGroups>()
+                .map(|groups| groups.names().to_vec())
+                .unwrap_or_default(),
             caller: extensions.get::<CallerLabel>().map(|caller| caller.as_str().to_owned()),
             listens_ms: left,
             trace: extensions
@@ -70,6 +76,9 @@ impl CallerContext {
         let extensions = &mut parts.extensions;
         if let Some(principal) = self.principal {
             extensions.insert(Principal::new(principal));
+        }
+        if !self.groups.is_empty() {
+            extensions.insert(PrincipalGroups::new(self.groups));
         }
         if let Some(caller) = self.caller {
             extensions.insert(CallerLabel::new(caller));
@@ -149,6 +158,9 @@ mod tests {
         let (from, to) = (NodeId::random(), NodeId::random());
         let mut sent = parts("POST", "/mcp?x=1");
         sent.extensions.insert(Principal::new("ada"));
+        // As many and as long as a provider can send.
+        let groups: Vec<String> = (0..1000).map(|number| format!("{number:060}")).collect();
+        sent.extensions.insert(PrincipalGroups::new(groups.clone()));
         sent.extensions.insert(CallerLabel::new("node, process 1"));
         let trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         sent.extensions.insert(TraceContext::parse(trace, Some("a=1")).unwrap());
@@ -164,6 +176,7 @@ mod tests {
         assert_eq!((context.from, context.to), (from, to));
         context.apply(&mut same);
         assert_eq!(same.extensions.get::<Principal>(), Some(&Principal::new("ada")));
+        assert_eq!(same.extensions.get::<PrincipalGroups>(), Some(&PrincipalGroups::new(groups)));
         assert_eq!(same.extensions.get::<CallerLabel>().unwrap().as_str(), "node, process 1");
         let passed = same.extensions.get::<TraceContext>().unwrap();
         assert_eq!((passed.traceparent().as_str(), passed.tracestate()), (trace, Some("a=1")));

@@ -39,7 +39,8 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-const MAX_HEADER_BYTES: u32 = 64 * 1024;
+/// Maximum size of a request's headers, in bytes: those of the application, and the context with the caller's groups.
+const MAX_HEADER_BYTES: u32 = 192 * 1024;
 /// Longest request, in bytes. Endpoints have limits of their own, which are lower.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
 

@@ -243,6 +243,9 @@ impl BearerAuth {
         let path = request.uri().path().to_owned();
         let extensions = request.extensions_mut();
         extensions.insert(http_server::Principal::new(principal.name()));
+        if !principal.groups.is_empty() {
+            extensions.insert(http_server::PrincipalGroups::new(principal.groups.clone()));
+        }
         if let Some(end) = principal.expires_at {
             let left = Duration::from_secs(end.saturating_sub(self.0.clock.now()));
             // Beyond what a clock can show there is no end.

@@ -1,11 +1,13 @@
 //! Verification of JWT access tokens (RFC 9068).
 
 use hospes_auth::jwt::{ALGORITHMS, VerifyJwtError, verify_signed_jwt};
-use hospes_auth::{CLOCK_SKEW, ClientId, Issuer, PublishedKeysError, Resource, Scopes, fingerprint};
+use hospes_auth::{
+    CLOCK_SKEW, ClientId, GroupsClaim, Issuer, PublishedKeysError, Resource, Scopes, fingerprint,
+};
 use jsonwebtoken::Algorithm;
 use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::principal::TokenPrincipal;
 use super::token_verifier::VerifyTokenError;
@@ -22,13 +24,15 @@ pub struct JwtRules {
     pub algorithms: Vec<Algorithm>,
     /// Accepts tokens without the type `at+jwt`, as older servers issue them. Default: false.
     pub any_type: bool,
+    /// Claim that has the groups of the user. `None` if they are not read. Default: none.
+    pub groups: Option<GroupsClaim>,
 }
 
 impl JwtRules {
     /// Creates rules for tokens issued by `issuer` for one of `audiences`.
     #[must_use]
     pub fn new(issuer: Issuer, audiences: Vec<Resource>) -> Self {
-        Self { issuer, audiences, algorithms: ALGORITHMS.to_vec(), any_type: false }
+        Self { issuer, audiences, algorithms: ALGORITHMS.to_vec(), any_type: false, groups: None }
     }
 }
 
@@ -65,6 +69,8 @@ struct AccessTokenClaims {
     cnf: Option<ConfirmationClaim>,
     nonce: Option<Value>,
     at_hash: Option<Value>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +136,13 @@ pub fn check_jwt(
     if claims.nonce.is_some() || claims.at_hash.is_some() {
         return Err(VerifyJwtError::Invalid("it is an ID token, not an access token"));
     }
+    let groups = match &rules.groups {
+        Some(claim) => claim.read_or_none(&claims.others).map_err(|error| {
+            tracing::warn!(issuer = %rules.issuer, claim = claim.name(), %error, "token rejected: limit the groups that the issuer sends");
+            VerifyJwtError::Invalid("the groups of the user are not in the token")
+        })?,
+        None => Vec::new(),
+    };
     // Okta and Microsoft Entra ID name the scopes `scp`: the one as a list, the other as a text.
     let scopes = claims.scope.unwrap_or_else(|| match claims.scp {
         None => Scopes::none(),
@@ -145,6 +158,7 @@ pub fn check_jwt(
         subject: claims.sub,
         client_id,
         scopes,
+        groups,
         proof_key: claims.cnf.map(|bound| bound.jkt),
         token_id: claims.jti.unwrap_or_else(|| fingerprint(token)),
         // As long as it is taken.

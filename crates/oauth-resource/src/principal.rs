@@ -22,6 +22,8 @@ pub struct TokenPrincipal {
     pub proof_key: Option<String>,
     /// Identifier of the token for logs: its `jti`, or a fingerprint.
     pub token_id: String,
+    /// Groups of the user at the provider. Empty if they are not read.
+    pub groups: Vec<String>,
     /// Expiry, in seconds since 1970. `None` if the token has none.
     pub expires_at: Option<u64>,
 }
@@ -38,6 +40,7 @@ impl TokenPrincipal {
             scopes: Scopes::none(),
             proof_key: None,
             token_id: String::new(),
+            groups: Vec::new(),
             expires_at: None,
         }
     }

@@ -74,7 +74,9 @@ impl From<ProviderError> for PersonSignInError {
     fn from(error: ProviderError) -> Self {
         match error {
             ProviderError::Denied => Self::Denied,
-            ProviderError::NotAdmitted | ProviderError::Refused(_) => Self::Refused(error.to_string()),
+            ProviderError::NotAdmitted | ProviderError::UnknownGroups | ProviderError::Refused(_) => {
+                Self::Refused(error.to_string())
+            }
             ProviderError::Unreachable(_) | ProviderError::Store(_) => Self::Unreachable(error.to_string()),
         }
     }

@@ -96,7 +96,7 @@ impl AuthServer {
             return Ok(self.is_source_valid(given));
         }
         match self.check_upstream(grant).await {
-            Ok(()) => Ok(true),
+            Ok(_) => Ok(true),
             Err(VerifyTokenError::Unavailable) => Err(TokenRequestError::Later),
             Err(_) => Ok(false),
         }

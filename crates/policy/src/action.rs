@@ -17,13 +17,35 @@ pub struct PolicyRequest<'a> {
     pub application: Option<&'a str>,
     /// Signed-in user, if sign-in is on.
     pub principal: Option<&'a str>,
+    /// Groups of the user at the sign-in provider. Empty without sign-in, or if the provider reports none.
+    pub groups: &'a [String],
+}
+
+/// Caller of a request: the application, and the person who is signed in there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PolicyCaller<'a> {
+    /// Name that the application reports for itself, which is not verified.
+    pub application: Option<&'a str>,
+    /// Signed-in user, if sign-in is on.
+    pub principal: Option<&'a str>,
+    /// Groups of the user at the sign-in provider.
+    pub groups: &'a [String],
+}
+
+impl<'a> PolicyCaller<'a> {
+    /// Creates a caller.
+    #[must_use]
+    pub fn new(application: Option<&'a str>, principal: Option<&'a str>, groups: &'a [String]) -> Self {
+        Self { application, principal, groups }
+    }
 }
 
 impl<'a> PolicyRequest<'a> {
     /// Creates a request without an application or a user.
     #[must_use]
     pub fn new(server: &'a str, action: PolicyAction<'a>) -> Self {
-        Self { server, action, application: None, principal: None }
+        Self { server, action, application: None, principal: None, groups: &[] }
     }
 
     /// Sets the application that makes the request.
@@ -38,6 +60,20 @@ impl<'a> PolicyRequest<'a> {
     pub fn with_principal(mut self, principal: Option<&'a str>) -> Self {
         self.principal = principal;
         self
+    }
+
+    /// Sets the application and the user that make the request.
+    #[must_use]
+    pub fn with_caller(mut self, caller: PolicyCaller<'a>) -> Self {
+        (self.application, self.principal, self.groups) =
+            (caller.application, caller.principal, caller.groups);
+        self
+    }
+
+    /// Returns the application and the user that make the request.
+    #[must_use]
+    pub fn caller(&self) -> PolicyCaller<'a> {
+        PolicyCaller::new(self.application, self.principal, self.groups)
     }
 }
 

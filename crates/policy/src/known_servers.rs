@@ -8,6 +8,7 @@ use crate::nearest::nearest;
 use crate::paths::TextReadings;
 use crate::pattern::{TextPattern, TextPatterns};
 use crate::policy::Policy;
+use crate::rule::PolicyRule;
 use crate::selector::RuleSelector;
 
 /// Maximum number of names that a message lists.
@@ -119,6 +120,21 @@ impl Policy {
         }
         found.sort_by_key(|one| one.line);
         found
+    }
+
+    /// Returns the rules with a condition on groups. They match nobody at a host that reads no groups.
+    #[must_use]
+    pub fn rules_with_groups(&self) -> Vec<UnmatchedPart> {
+        let rules = self.rules().iter().filter(|rule| rule.has_groups());
+        let part = |rule: &PolicyRule| UnmatchedPart {
+            line: rule.line(),
+            message: format!(
+                "rule {}: `group` matches nobody, because no groups are read; set `groups_claim` under [auth] of the \
+                 configuration",
+                rule.number()
+            ),
+        };
+        rules.map(part).collect()
     }
 }
 

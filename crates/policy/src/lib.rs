@@ -45,6 +45,7 @@
 //! | `server`, `tool`, `prompt`, `resource` | one of the patterns matches the name of the server, tool or prompt, or the URI of the resource |
 //! | `about` | the action is one of `"tool"`, `"prompt"`, `"resource"`, `"sampling"`, `"elicitation"`, `"roots"` |
 //! | `application`, `principal` | one of the patterns matches the name that the application reports, or the name of the signed-in user |
+//! | `group` | one of the patterns matches one of the groups of the signed-in user; never without groups |
 //! | `effects` | the tool's `read_only`, `destructive`, `idempotent` and `open_world` have these values ([`ToolEffectSet`]) |
 //! | `arguments.NAME` | the argument matches the [`ArgumentCondition`]; `a.b` and `/a/b` select nested members, `*` selects all |
 //! | `other_arguments` | every argument has a condition in `arguments` or is in this list, which may be empty |
@@ -168,7 +169,7 @@ mod verb;
 mod verdict;
 mod wildcard_paths;
 
-pub use action::{PolicyAction, PolicyActionKind, PolicyRequest};
+pub use action::{PolicyAction, PolicyActionKind, PolicyCaller, PolicyRequest};
 pub use addresses::{AddressFinding, AddressKind, find_addresses};
 pub use arguments::{CallArguments, CallArgumentsError};
 pub use call_destinations::{CallDestinations, MAX_DESTINATIONS};

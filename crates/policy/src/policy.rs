@@ -20,7 +20,7 @@ pub use labelling::{LabelSource, LabelSources};
 pub use layers::OrganizationExplanation;
 
 /// Keys of rules and labels that may have been written at the top level of the file.
-const MISPLACED_RULE_KEYS: [(&str, &str); 7] = [
+const MISPLACED_RULE_KEYS: [(&str, &str); 8] = [
     ("decide", IN_A_RULE),
     ("server", IN_A_RULE),
     ("tool", IN_A_RULE),
@@ -28,6 +28,7 @@ const MISPLACED_RULE_KEYS: [(&str, &str); 7] = [
     ("other_arguments", IN_A_RULE),
     ("destinations", IN_A_RULE),
     ("effects", IN_A_RULE),
+    ("group", IN_A_RULE),
 ];
 
 /// Place where the keys of a rule belong.

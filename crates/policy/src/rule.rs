@@ -32,6 +32,7 @@ pub struct PolicyRule {
     resource: Option<TextPatterns>,
     application: Option<TextPatterns>,
     principal: Option<TextPatterns>,
+    group: Option<TextPatterns>,
     effects: Option<RequiredEffects>,
     arguments: Vec<(String, ArgumentPointer, ArgumentCondition)>,
     /// Names of the arguments that a call may have besides those with a condition. `None` for any.
@@ -130,6 +131,7 @@ impl PolicyRule {
             ("resource", &self.resource),
             ("application", &self.application),
             ("principal", &self.principal),
+            ("group", &self.group),
         ];
         let mut said: Vec<(String, String)> = Vec::new();
         let about = self.about.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
@@ -166,6 +168,12 @@ impl PolicyRule {
             flags.iter().filter(|flag| flag.1).map(|(key, _, is)| ((*key).to_owned(), is.to_string())),
         );
         said
+    }
+
+    /// Returns true if the rule has a condition on the groups of the caller.
+    #[must_use]
+    pub fn has_groups(&self) -> bool {
+        self.group.is_some()
     }
 
     /// Returns the conditions on names of servers and their items.
@@ -234,6 +242,11 @@ impl PolicyRule {
         one_of("resource", &self.resource, resource)?;
         one_of("application", &self.application, asked.application)?;
         one_of("principal", &self.principal, asked.principal)?;
+        if let Some(patterns) = &self.group
+            && !asked.groups.iter().any(|group| patterns.fits(&TextReadings::new(group), doubt))
+        {
+            return Err(UnmetCondition { key: "group".to_owned(), wanted: patterns.to_string() });
+        }
         self.fits_call(&asked.action, effects, doubt)
     }
 

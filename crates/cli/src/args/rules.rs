@@ -92,6 +92,9 @@ pub(crate) struct PolicyTestArgs {
     /// Name of the signed-in user
     #[arg(long, value_name = "NAME")]
     pub(crate) principal: Option<String>,
+    /// Group of the signed-in user. May be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Vec<String>,
     /// Treat the tool as annotated read-only, overriding its known annotations
     #[arg(long)]
     pub(crate) read_only: bool,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hospes_auth::egress::{EgressPolicy, GuardedClient};
-use hospes_auth::{ClientId, Issuer, RedirectUri, Resource, Scopes};
+use hospes_auth::{ClientId, GroupsClaim, Issuer, RedirectUri, Resource, Scopes};
 use hospes_host::config::{
     AllowedUsers, AuthClient, AuthConfig, AuthKeys, AuthProvider, DpopRequirement, Secret,
 };
@@ -60,7 +60,13 @@ pub(super) fn server(
         server = server.trust(issuer, fetch);
     }
     Ok(match &config.provider {
-        Some(known) => server.delegating(provider(known, key)?),
+        Some(known) => {
+            let provider = provider(known, key)?;
+            server.delegating(match &config.groups_claim {
+                Some(claim) => provider.reading_groups(GroupsClaim::new(claim.as_str())),
+                None => provider,
+            })
+        }
         None => server,
     })
 }

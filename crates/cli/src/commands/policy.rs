@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::path::PathBuf;
 
 use hospes_host::Host;
 use hospes_host::config::nearest;
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
     CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
-    Policy as Rules, PolicyAction, PolicyDecision, PolicyLayer, PolicyRequest, PolicyVerdict, Preset,
-    SessionFlow, ToolEffectSet, UnmatchedPart,
+    Policy as Rules, PolicyAction, PolicyCaller, PolicyDecision, PolicyLayer, PolicyRequest, PolicyVerdict,
+    Preset, SessionFlow, ToolEffectSet, UnmatchedPart,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -143,9 +144,14 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     let rules = user.unwrap_or_else(Rules::without_rules);
     let known = configured_servers(&file.config, output).await;
     let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
-    let found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
-    let of_organization = organization.as_ref().filter(|_| known.is_some());
-    let of_organization = of_organization.map(|policy| policy.unmatched(&servers)).unwrap_or_default();
+    let reads_groups = reads_groups(&file.config);
+    let unmatched = |rules: &Rules| {
+        let mut found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
+        found.extend(if reads_groups { Vec::new() } else { rules.rules_with_groups() });
+        found
+    };
+    let found = unmatched(&rules);
+    let of_organization = organization.as_ref().map(unmatched).unwrap_or_default();
     let unseen: Vec<&str> = of_origin(known.as_deref(), OffersSource::Unseen).collect();
     if output.json {
         let told: Vec<Value> = found.iter().map(value).collect();
@@ -179,6 +185,13 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
+/// Returns true if a host with these files reads the groups of callers, or if the files cannot be read.
+fn reads_groups(files: &[PathBuf]) -> bool {
+    let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
+    let auth = load_without_secrets(&files).map(|loaded| loaded.config.auth);
+    auth.map_or(true, |auth| auth.is_some_and(|auth| auth.groups_claim.is_some()))
+}
+
 fn count_rules(policy: &Rules) -> String {
     match policy.rules().len() {
         1 => "1 rule".to_owned(),
@@ -195,9 +208,9 @@ fn value(unmatched: &UnmatchedPart) -> Value {
     json!({ "line": unmatched.line, "message": unmatched.message })
 }
 
-/// Warns once about each rule that matches nothing that the servers offer. Checks when all servers have started, when
-/// lists change, and when the policy is reloaded. Never returns.
-pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
+/// Warns once about each rule that matches nothing that the servers offer, and about rules with groups unless the host
+/// reads those. Checks when all servers have started, when lists change, and when the policy is reloaded. Never returns.
+pub(super) async fn report(host: &Host, reads_groups: bool, output: CliOutput) -> Infallible {
     let Some(guard) = host.guard() else { return std::future::pending().await };
     // Subscribed before the policy is read, so that no replacement is missed.
     let mut replaced = guard.policy_changes();
@@ -207,7 +220,11 @@ pub(super) async fn report(host: &Host, output: CliOutput) -> Infallible {
         // The offers of a starting server are unknown, and rules about them would look wrong.
         let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
-            let found = unmatched_rules(host, &policy);
+            let mut found = unmatched_rules(host, &policy);
+            if !reads_groups {
+                let layers = policy.organization().into_iter().chain([&*policy]);
+                found.extend(layers.flat_map(Rules::rules_with_groups));
+            }
             warn(found.iter().filter(|one| said.insert(one.to_string())), output);
         }
         // Both futures only wait for changes, so that dropping one loses nothing.
@@ -263,9 +280,8 @@ async fn explain(test: &PolicyTestArgs, output: CliOutput) -> CliResult {
         _ => PolicyAction::tool(&test.name, effects, &arguments),
     };
     let is_tool = matches!(action, PolicyAction::Tool { .. });
-    let asked = PolicyRequest::new(&test.server, action)
-        .with_application(test.application.as_deref())
-        .with_principal(test.principal.as_deref());
+    let caller = PolicyCaller::new(test.application.as_deref(), test.principal.as_deref(), &test.group);
+    let asked = PolicyRequest::new(&test.server, action).with_caller(caller);
     let explained = rules.explain(&asked, Timestamp::now());
     let organization = explained.organization.as_ref();
     let steps = organization.iter().flat_map(|layer| &layer.steps).chain(&explained.steps).map(|step| {

@@ -130,6 +130,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
+    let reads_groups = config.auth.as_ref().is_some_and(|auth| auth.groups_claim.is_some());
     let notifications = NotificationSettings {
         desktop: config.desktop_notifications.unwrap_or(true),
         channels: std::mem::take(&mut config.notifications),
@@ -253,7 +254,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = reload.follow(&host, &args.host, changed, events) => match never {},
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
-            never = policy::report(&host, output) => match never {},
+            never = policy::report(&host, reads_groups, output) => match never {},
             never = scraping => match never {},
             never = serving_nodes => match never {},
             never = sweep::repeat() => match never {},

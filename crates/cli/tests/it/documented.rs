@@ -327,8 +327,14 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
             let ran = house.run(&["--json", "policy", "check", option, &file]);
             assert_eq!(ran.code, Some(0), "{}: {ran:?}", block.place);
             let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+            // The house has no sign-in, and so no groups.
+            let is_of_groups = |part: &serde_json::Value| {
+                part["message"].as_str().is_some_and(|message| message.contains("no groups are read"))
+            };
+            let mut unmatched = told["unmatched"].as_array().unwrap().clone();
+            unmatched.retain(|part| !is_of_groups(part));
             let nothing = serde_json::json!([]);
-            assert_eq!((&told["unmatched"], &told["unseen"]), (&nothing, &nothing), "{}", block.place);
+            assert_eq!((&unmatched.into(), &told["unseen"]), (&nothing, &nothing), "{}", block.place);
             rules += 1;
         } else {
             let secrets = text(&house.path("secrets"));

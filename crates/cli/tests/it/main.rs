@@ -32,6 +32,7 @@ mod fleet;
 mod fleet_audit;
 mod fleet_metrics;
 mod gateway;
+mod groups;
 mod guard;
 mod health;
 mod import;

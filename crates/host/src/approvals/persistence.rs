@@ -40,6 +40,9 @@ struct ApprovalBody {
     /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caller: Option<String>,
+    /// Groups of the principal, by which edits are checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
 }
 
 impl ApprovalQueue {
@@ -270,6 +273,7 @@ impl QueuedApproval {
             definition,
             target,
             caller,
+            groups: self.groups.clone(),
         })
     }
 
@@ -283,7 +287,7 @@ impl QueuedApproval {
 
 impl ApprovalBody {
     fn entry(self, number: u64, decided: Option<DecisionRecord>, now: Timestamp) -> QueuedApproval {
-        let Self { approval, bond, asker, weak, timeout_ms, definition, target, caller } = self;
+        let Self { approval, bond, asker, weak, timeout_ms, definition, target, caller, groups } = self;
         let size = serde_json::to_vec(&approval.card).map_or(0, |card| card.len());
         let timeout = Duration::from_millis(timeout_ms);
         let share = program_share_key(None, approval.application.as_deref());
@@ -300,6 +304,7 @@ impl ApprovalBody {
             definition,
             target,
             check: None,
+            groups,
             keeping: PersistenceState::Yes,
             holding: ApprovalHolding::None,
             attempt: None,

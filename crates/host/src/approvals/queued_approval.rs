@@ -25,8 +25,9 @@ pub(crate) type BindingDigest = [u8; 32];
 /// Looks whether an edit can be done.
 pub(crate) type EditCheck = Box<dyn Fn(&RawJson) -> Result<(), String> + Send + Sync>;
 
-/// Looks whether an edit of an approval can be done that was asked before a restart.
-pub(crate) type StoredEditCheck = Box<dyn Fn(&Approval, &RawJson) -> Result<(), String> + Send + Sync>;
+/// Looks whether an edit of an approval can be done that was asked before a restart, by a caller with these groups.
+pub(crate) type StoredEditCheck =
+    Box<dyn Fn(&Approval, &[String], &RawJson) -> Result<(), String> + Send + Sync>;
 
 /// Persistence of an approval in the host's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub(super) struct QueuedApproval {
     pub(super) definition: Option<String>,
     pub(super) target: String,
     pub(super) check: Option<EditCheck>,
+    /// Groups of the principal when the approval was submitted.
+    pub(super) groups: Vec<String>,
     pub(super) keeping: PersistenceState,
     pub(super) holding: ApprovalHolding,
     /// Id of the one use of an approval that is held here. It stays the same when a use is repeated.
@@ -137,7 +140,7 @@ impl QueuedApproval {
                         match (&self.check, checker) {
                             (Some(check), _) => check(edited),
                             (None, Some(checker)) if !self.is_checked_by_holder() => {
-                                checker(&self.approval, edited)
+                                checker(&self.approval, &self.groups, edited)
                             }
                             // Its holder checks the edit.
                             (None, _) if self.is_checked_by_holder() => Ok(()),

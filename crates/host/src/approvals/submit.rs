@@ -20,6 +20,8 @@ use super::waiter::ApprovalWaiter;
 /// A new approval for the queue.
 pub(crate) struct NewApproval {
     pub(crate) principal: Option<String>,
+    /// Groups of the principal, by which edits are checked.
+    pub(crate) groups: Vec<String>,
     pub(crate) application: Option<String>,
     pub(crate) server: String,
     /// Profile for which the server runs, if it has the secrets of one.
@@ -55,7 +57,7 @@ impl ApprovalQueue {
         let id = generate_id()?;
         let NewApproval { principal, application, server, profile, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
-        let NewApproval { session, returns, endpoint_profile, .. } = asking;
+        let NewApproval { session, returns, endpoint_profile, groups, .. } = asking;
         let (now, asked_at) = (Instant::now(), self.now());
         let until = now.checked_add(timeout).unwrap_or(now + MAX_WAIT);
         let span = SignedDuration::try_from(timeout).ok();
@@ -111,6 +113,7 @@ impl ApprovalQueue {
                 definition,
                 target,
                 check,
+                groups,
                 session,
             };
             state.entries.insert(id.clone(), entry);

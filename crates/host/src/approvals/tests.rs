@@ -46,6 +46,7 @@ fn card(arguments: &str) -> ApprovalCard {
 fn asking(bond: u8, asker: u8) -> NewApproval {
     NewApproval {
         principal: Some("alice".to_owned()),
+        groups: vec!["staff".to_owned()],
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
         profile: None,

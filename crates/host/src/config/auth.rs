@@ -38,6 +38,8 @@ pub struct AuthConfig {
     pub sign_in: Option<AuthSignIn>,
     /// OpenID provider at which users sign in, in place of the built-in sign-in page.
     pub provider: Option<AuthProvider>,
+    /// Claim that has the groups of users, for rules of the policy. `None` if groups are not read.
+    pub groups_claim: Option<String>,
     /// The scopes that tokens must have, besides those of the host itself. Our authorization server asks users for them.
     pub scopes: Vec<String>,
     /// DPoP: binding of tokens to a key of the application. By default a token is bound only if the application offers
@@ -160,6 +162,7 @@ pub(super) fn read_auth(
         users: secrets(table, "users", scope, report),
         tokens: secrets(table, "tokens", scope, report),
         key: key(table, scope, report),
+        groups_claim: text(table, "groups_claim", scope, report),
         trusted_proxies: trusted_proxies(table, report),
         redirect_uris: table.strings("redirect_uris", report).unwrap_or_default(),
         scopes: table.strings("scopes", report).unwrap_or_default(),
@@ -262,6 +265,13 @@ fn refuse_combinations(table: &SettingsTable<'_>, report: &mut ConfigReport) {
     for entry in of_ours.into_iter().filter(|_| table.has("issuer")).filter_map(|key| table.entry(key)) {
         let expected = format!("`auth.issuer` or `auth.{}`, not both", entry.key);
         refuse(entry, expected, "; it configures the built-in authorization server, which `issuer` replaces");
+    }
+    if let Some(entry) =
+        table.entry("groups_claim").filter(|_| !table.has("issuer") && !table.has("provider"))
+    {
+        let expected =
+            "`auth.provider` or `auth.issuer` to be set too: groups are those of a provider's users";
+        refuse(entry, expected.to_owned(), "");
     }
     for (key, other) in [("audience", "issuer"), ("dpop_nonces", "dpop")] {
         if let Some(entry) = table.entry(key).filter(|_| !table.has(other)) {

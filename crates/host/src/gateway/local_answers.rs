@@ -298,6 +298,7 @@ impl ShownElicitation {
         let shown = written(&card)?;
         Ok(NewApproval {
             principal: call.context.principal().map(str::to_owned),
+            groups: Vec::new(),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
             profile: cause.profile.map(str::to_owned),

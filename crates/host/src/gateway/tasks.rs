@@ -157,7 +157,7 @@ impl Gateway {
         let guard = self.shared.guard.as_ref()?;
         let origin = self.shared.task_owners.origin(shown)?;
         let server = &self.shared.upstreams[server].server;
-        guard.task_end_reason((&server.name, &server.target), context.principal(), &origin)
+        guard.task_end_reason((&server.name, &server.target), context, &origin)
     }
 
     /// Returns the reason that a request on a task is refused. Answers are not forwarded to a server that may not

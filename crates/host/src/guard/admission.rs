@@ -16,6 +16,7 @@ use super::call_decision::CallDecision;
 use super::call_target::CallTarget;
 use super::denials::{UNASKED, UNREVIEWED, basis_of, denial};
 use super::enforcer::PolicyEnforcer;
+use super::policy_caller::policy_caller;
 use super::question::{ApprovalAnswer, take_answer};
 use super::review::ResultReview;
 use super::weighed_verdict::WeighedVerdict;
@@ -64,8 +65,7 @@ impl PolicyEnforcer {
         };
         let peer = call.context.peer();
         let asked = PolicyRequest::new(going.server, going.action(&arguments))
-            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
-            .with_principal(call.context.principal());
+            .with_caller(policy_caller(&call.context));
         let definition = || going.tool().map(|tool| self.tool_hashes.hash_of(tool));
         // Before the call is weighed: the call before it may have read something.
         let turn = self

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use hospes::transport::http_server::PrincipalGroups;
 use hospes::{Call, Context, Outcome, Peer, Round};
 use hospes_model::{CallToolResult, RawJson, Reply, RpcError};
-use hospes_policy::{FlowLabels, ToolDescription, ToolEffectSet};
+use hospes_policy::{FlowLabels, PolicyCaller, ToolDescription, ToolEffectSet};
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome, DecisionBasis, StoreError};
 
 use super::approval_binding::ApprovalBinding;
@@ -16,6 +17,7 @@ use super::enforcer::PolicyEnforcer;
 use super::open_plans::PlanStep;
 use super::pending_entry::later;
 use super::planned_call::RunningStep;
+use super::policy_caller::caller_groups;
 use super::recorded_text::clipped;
 use super::review::ResultReview;
 use crate::metrics::is_tool_error;
@@ -38,6 +40,7 @@ pub(crate) struct AdmittedCall {
     /// Tool, prompt or URI that is asked.
     name: String,
     principal: Option<String>,
+    groups: PrincipalGroups,
     application: Option<String>,
     /// True if the call may change something. Its end is then on disk before the response is sent.
     may_change: bool,
@@ -79,10 +82,16 @@ impl AdmittedCall {
             may_change: guard.may_change(going),
             by_person: false,
             principal: call.context.principal().map(str::to_owned),
+            groups: caller_groups(&call.context).cloned().unwrap_or_default(),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             approved: None,
             review: None,
         }
+    }
+
+    /// Returns the caller, as rules see it.
+    fn caller(&self) -> PolicyCaller<'_> {
+        PolicyCaller::new(self.application.as_deref(), self.principal.as_deref(), self.groups.names())
     }
 
     /// Checks that the audit log can be written. A call is not forwarded while earlier entries cannot be recorded; the
@@ -244,7 +253,7 @@ impl AdmittedCall {
             Ok(Outcome::InputRequired(questions))
                 if let Some(what) = self.guard.forbidden_request(
                     &self.server,
-                    (self.principal.as_deref(), self.application.as_deref()),
+                    self.caller(),
                     questions.requests.iter().map(|(_, request)| request),
                 ) =>
             {

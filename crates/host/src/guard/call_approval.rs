@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hospes::{Call, Outcome};
 use hospes_model::RawJson;
 use hospes_policy::{
-    CallArguments, CallDestinations, DecisionReason, Policy, PolicyAction, PolicyRequest, PolicyVerdict,
+    CallArguments, CallDestinations, DecisionReason, Policy, PolicyAction, PolicyCaller, PolicyRequest,
+    PolicyVerdict,
 };
 use hospes_store::DecisionBasis;
 
@@ -286,6 +287,7 @@ impl PolicyEnforcer {
         card.repeated = offers.always.then(|| self.repeated_answers(asking, &card.arguments)).flatten();
         NewApproval {
             principal: asked.principal.map(str::to_owned),
+            groups: asked.groups.to_vec(),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
             profile: going.own_profile.map(str::to_owned),
@@ -352,7 +354,7 @@ impl CallApproval<'_, '_> {
     /// Returns the verdict of the rules on the call with the edited arguments. Fails if the arguments do not fit the
     /// tool's schema or the rules deny the call.
     fn can_become(&self, edited: &RawJson) -> Result<PolicyVerdict, String> {
-        can_become(self.policy, self.asked.application, self.asked.principal, self.going, edited)
+        can_become(self.policy, self.asked.caller(), self.going, edited)
     }
 
     /// Returns a check of edited arguments for later use.
@@ -361,6 +363,7 @@ impl CallApproval<'_, '_> {
         let policy = self.policy.clone();
         let application = self.asked.application.map(str::to_owned);
         let principal = self.asked.principal.map(str::to_owned);
+        let groups = self.asked.groups.to_vec();
         let (server, target) = (self.going.server.to_owned(), self.going.target.to_owned());
         let known = self.going.known;
         let (name, tool) = match self.going.what {
@@ -370,7 +373,8 @@ impl CallApproval<'_, '_> {
         Box::new(move |edited| {
             let what = TargetItem::Tool(&name, tool.as_ref());
             let going = CallTarget { known, ..CallTarget::unknown(&server, &target, what) };
-            can_become(&policy, application.as_deref(), principal.as_deref(), &going, edited).map(drop)
+            let caller = PolicyCaller::new(application.as_deref(), principal.as_deref(), &groups);
+            can_become(&policy, caller, &going, edited).map(drop)
         })
     }
 

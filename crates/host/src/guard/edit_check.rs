@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use hospes_model::{RawJson, Tool, ToolAnnotations};
-use hospes_policy::{CallArguments, Policy, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict};
+use hospes_policy::{
+    CallArguments, Policy, PolicyCaller, PolicyDecision as Ruling, PolicyRequest, PolicyVerdict,
+};
 use jiff::Timestamp;
 use parking_lot::RwLock;
 
@@ -14,7 +16,7 @@ use crate::approvals::{ApprovalCard, StoredEditCheck};
 /// Returns a check for edits of calls that were asked before a restart. It applies the current rules and the tool
 /// definition that the person was shown.
 pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditCheck {
-    Box::new(move |approval, edited| {
+    Box::new(move |approval, groups, edited| {
         let ApprovalCard::Call(card) = &approval.card else {
             return Err("it can no longer be edited".to_owned());
         };
@@ -33,7 +35,7 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
         let what = TargetItem::Tool(&card.name, Some(&tool));
         let going = CallTarget::unknown(&approval.server, "", what);
         let (application, principal) = (approval.application.as_deref(), approval.principal.as_deref());
-        can_become(&policy, application, principal, &going, edited).map(drop)
+        can_become(&policy, PolicyCaller::new(application, principal, groups), &going, edited).map(drop)
     })
 }
 
@@ -41,8 +43,7 @@ pub(super) fn checker(policy: Arc<RwLock<Option<Arc<Policy>>>>) -> StoredEditChe
 /// or the rules deny the call.
 pub(super) fn can_become(
     policy: &Policy,
-    application: Option<&str>,
-    principal: Option<&str>,
+    caller: PolicyCaller<'_>,
     going: &CallTarget<'_>,
     edited: &RawJson,
 ) -> Result<PolicyVerdict, String> {
@@ -50,9 +51,7 @@ pub(super) fn can_become(
     if let TargetItem::Tool(_, Some(tool)) = going.what {
         hospes::check_against_schema(edited, &tool.input_schema)?;
     }
-    let asked = PolicyRequest::new(going.server, going.action(&arguments))
-        .with_application(application)
-        .with_principal(principal);
+    let asked = PolicyRequest::new(going.server, going.action(&arguments)).with_caller(caller);
     let verdict = policy.decide(&asked, Timestamp::now());
     match verdict.decision {
         Ruling::Deny => Err(denial(&verdict)),

@@ -24,6 +24,7 @@ mod pending_entry;
 mod plan_approval;
 mod plan_check;
 mod planned_call;
+mod policy_caller;
 mod question;
 mod record_check;
 mod recorded_text;

@@ -237,6 +237,7 @@ impl PolicyEnforcer {
         let peer = call.context.peer();
         NewApproval {
             principal: call.context.principal().map(str::to_owned),
+            groups: Vec::new(),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: host.server.to_owned(),
             profile: None,

@@ -11,6 +11,7 @@ use super::call_summary::summarize;
 use super::call_target::CallTarget;
 use super::enforcer::PolicyEnforcer;
 use super::planned_call::plan_exclusion;
+use super::policy_caller::policy_caller;
 use super::weighed_verdict::WeighedVerdict;
 use crate::approvals::{BindingDigest, GrantEffect, GrantQuery, PlannedCall};
 
@@ -65,8 +66,7 @@ impl PolicyEnforcer {
         let arguments = CallArguments::read(text.as_str()).map_err(|error| error.to_string())?;
         let peer = call.context.peer();
         let asked = PolicyRequest::new(going.server, going.action(&arguments))
-            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
-            .with_principal(call.context.principal());
+            .with_caller(policy_caller(&call.context));
         let verdict = policy.decide(&asked, Timestamp::now());
         let weighed = self.weigh(policy, &asked, going, &arguments, (verdict, peer));
         if let Some(CallDecision::Deny { why, .. }) =

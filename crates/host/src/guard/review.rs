@@ -76,6 +76,7 @@ impl ResultReview {
         let reads = method.clone();
         let asking = NewApproval {
             principal: self.call.context.principal().map(str::to_owned),
+            groups: Vec::new(),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
             profile: self.profile.clone(),

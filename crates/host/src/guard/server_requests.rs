@@ -6,7 +6,8 @@ use hospes::{Call, Context};
 use hospes_inspect::lints::{LintKind, ToolNames, lint_text};
 use hospes_model::{CreateMessageParams, InputRequest};
 use hospes_policy::{
-    CallArguments, Policy, PolicyAction, PolicyDecision, PolicyRequest, PolicyVerdict, ToolEffectSet,
+    CallArguments, Policy, PolicyAction, PolicyCaller, PolicyDecision, PolicyRequest, PolicyVerdict,
+    ToolEffectSet,
 };
 use hospes_store::{AuditEntry, AuditEntryKind, AuditOutcome};
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use super::approved_rounds::APPROVED_STEP;
 use super::call_target::METHOD_SUBJECT;
 use super::enforcer::PolicyEnforcer;
+use super::policy_caller::policy_caller;
 use super::recorded_text::clipped;
 use crate::upstream::{RootsOwner, RootsRules};
 
@@ -43,10 +45,7 @@ impl PolicyEnforcer {
     }
 
     fn of_wish(&self, call: &Call, server: &str, action: PolicyAction<'_>) -> PolicyVerdict {
-        let peer = call.context.peer();
-        let asked = PolicyRequest::new(server, action)
-            .with_application(peer.info.as_ref().map(|info| info.name.as_str()))
-            .with_principal(call.context.principal());
+        let asked = PolicyRequest::new(server, action).with_caller(policy_caller(&call.context));
         let policy = self.policy().unwrap_or_else(|| Arc::new(Policy::without_rules()));
         policy.decide(&asked, Timestamp::now())
     }
@@ -55,7 +54,7 @@ impl PolicyEnforcer {
     pub(super) fn forbidden_request<'r>(
         &self,
         server: &str,
-        (principal, application): (Option<&str>, Option<&str>),
+        caller: PolicyCaller<'_>,
         mut requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
         let policy = self.policy()?;
@@ -82,8 +81,7 @@ impl PolicyEnforcer {
                 }
                 _ => return None,
             };
-            let asked =
-                PolicyRequest::new(server, action).with_application(application).with_principal(principal);
+            let asked = PolicyRequest::new(server, action).with_caller(caller);
             let verdict = policy.decide(&asked, Timestamp::now());
             // What is to be asked about is: the application asks its person.
             (verdict.decision == PolicyDecision::Deny).then_some(what)

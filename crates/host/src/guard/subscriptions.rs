@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::call_target::CallTarget;
 use super::denials::{UNASKED, basis_of, denial};
 use super::enforcer::PolicyEnforcer;
+use super::policy_caller::policy_caller;
 use super::recorded_text::clipped;
 use crate::approvals::{GrantEffect, GrantQuery};
 
@@ -100,10 +101,8 @@ impl PolicyEnforcer {
             return Ok(("there are no rules".to_owned(), DecisionBasis::Default));
         };
         let arguments = CallArguments::none();
-        let info = context.peer().info.as_ref();
-        let asked = PolicyRequest::new(going.server, going.action(&arguments))
-            .with_application(info.map(|info| info.name.as_str()))
-            .with_principal(context.principal());
+        let asked =
+            PolicyRequest::new(going.server, going.action(&arguments)).with_caller(policy_caller(context));
         let verdict = policy.decide(&asked, Timestamp::now());
         let (what, name) = (going.call_kind(), going.subject());
         let subject = GrantQuery {

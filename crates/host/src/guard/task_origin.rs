@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hospes::Context;
 use hospes_model::{InputRequest, InputResponses, RawJson, Tool};
 use hospes_policy::{
-    CallArguments, DataFlowPolicy, Policy, PolicyAction, PolicyDecision, PolicyRequest, ToolEffectSet,
+    CallArguments, DataFlowPolicy, Policy, PolicyAction, PolicyCaller, PolicyDecision, PolicyRequest,
+    ToolEffectSet,
 };
 use hospes_store::AuditEntryKind;
 use jiff::Timestamp;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::denials::denial;
 use super::enforcer::PolicyEnforcer;
 use super::pending_entry::PendingAuditEntry;
+use super::policy_caller::policy_caller;
 use super::recorded_text::clipped;
 use crate::approvals::{ApprovalCallKind, GrantEffect, GrantQuery};
 use crate::server::UpstreamServer;
@@ -119,16 +121,18 @@ impl PolicyEnforcer {
     pub(crate) fn task_end_reason(
         &self,
         (server, target): (&str, &str),
-        principal: Option<&str>,
+        context: &Context,
         origin: &TaskOrigin,
     ) -> Option<TaskEndReason> {
         let policy = self.policy()?;
         let arguments = origin.arguments.as_ref().and_then(|raw| CallArguments::read(raw.as_str()).ok());
         let are_known = arguments.is_some();
         let arguments = arguments.unwrap_or_else(CallArguments::none);
+        // The application that began the task; its person, as they ask now.
+        let PolicyCaller { principal, groups, .. } = policy_caller(context);
+        let caller = PolicyCaller::new(origin.application.as_deref(), principal, groups);
         let asked = PolicyRequest::new(server, PolicyAction::tool(&origin.tool, origin.effects, &arguments))
-            .with_application(origin.application.as_deref())
-            .with_principal(principal);
+            .with_caller(caller);
         // Without its arguments the call cannot be judged anew; it goes on under the very rules that let it begin.
         if are_known {
             let verdict = policy.decide(&asked, Timestamp::now());
@@ -207,8 +211,7 @@ impl PolicyEnforcer {
         context: &Context,
         requests: impl Iterator<Item = &'r InputRequest>,
     ) -> Option<&'static str> {
-        let info = context.peer().info.as_ref();
-        self.forbidden_request(server, (context.principal(), info.map(|info| info.name.as_str())), requests)
+        self.forbidden_request(server, policy_caller(context), requests)
     }
 
     /// Returns a description of the first answer to a task that its server may not receive. An answer does not name its
@@ -220,7 +223,6 @@ impl PolicyEnforcer {
         answers: &InputResponses,
     ) -> Option<&'static str> {
         let policy = self.policy()?;
-        let info = context.peer().info.as_ref();
         answers.values().find_map(|answer| {
             let has = |key: &str| answer.members().any(|member| member.key() == key);
             let (action, what) = match () {
@@ -228,9 +230,7 @@ impl PolicyEnforcer {
                 () if has("roots") => (PolicyAction::Roots, "your roots"),
                 () => (PolicyAction::Sampling, "an answer from your model"),
             };
-            let asked = PolicyRequest::new(server, action)
-                .with_application(info.map(|info| info.name.as_str()))
-                .with_principal(context.principal());
+            let asked = PolicyRequest::new(server, action).with_caller(policy_caller(context));
             (policy.decide(&asked, Timestamp::now()).decision == PolicyDecision::Deny).then_some(what)
         })
     }

@@ -131,6 +131,7 @@ impl Sampler {
     ) -> Result<crate::approvals::ApprovalWaiter, RpcError> {
         let asking = NewApproval {
             principal: call.context.principal().map(str::to_owned),
+            groups: Vec::new(),
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
             profile: cause.profile.map(str::to_owned),

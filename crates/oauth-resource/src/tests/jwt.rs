@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes_auth::jwt::VerifyJwtError;
-use hospes_auth::{Issuer, Resource};
+use hospes_auth::{GroupsClaim, Issuer, Resource};
 use hospes_auth_testkit::{TestSigningKey, key_set};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use proptest::prelude::*;
@@ -47,6 +47,29 @@ fn a_good_token_says_who_calls() {
     let mut kind = key.header();
     kind.typ = Some("application/AT+JWT".to_owned());
     assert!(check(&key, &key.sign_as(&kind, &claims())).is_ok());
+}
+
+/// A list that the issuer has left out must not count as an empty one: a rule may deny something to a group.
+#[test]
+fn groups_are_those_of_the_configured_claim() {
+    let key = TestSigningKey::new("k1");
+    let mut reading = rules();
+    reading.groups = Some(GroupsClaim::new("roles"));
+    let groups = |rules: &JwtRules, more: &[(&str, Value)]| {
+        let mut claims = claims();
+        for (name, value) in more {
+            claims[*name] = value.clone();
+        }
+        check_jwt(&key.sign(&claims), &key_set([&key]), rules, NOW).map(|who| who.groups)
+    };
+    let staff = [("roles", json!(["staff", "it"])), ("groups", json!(["admins"]))];
+    assert_eq!(groups(&reading, &staff).unwrap(), ["staff", "it"]);
+    assert!(groups(&rules(), &staff).unwrap().is_empty(), "not read");
+    assert!(groups(&reading, &[]).unwrap().is_empty());
+    let overage = [("_claim_names", json!({ "roles": "src1" }))];
+    let refused = groups(&reading, &overage);
+    assert!(matches!(refused, Err(VerifyJwtError::Invalid(_))), "{refused:?}");
+    assert!(groups(&rules(), &overage).is_ok());
 }
 
 /// covers: AUTR-10

@@ -198,6 +198,14 @@ impl AuthServer {
                 tracing::warn!(provider = %provider.issuer, %why, "sign-in rejected: user not allowed");
                 Ok(back(&[("error", "access_denied"), ("error_description", &words)]))
             }
+            Err(ProviderError::UnknownGroups) => {
+                let words = format!(
+                    "this account is in too many groups for {} to send them; its administrator can limit the groups that \
+                     are sent to this server",
+                    provider.name()
+                );
+                Ok(back(&[("error", "access_denied"), ("error_description", &words)]))
+            }
             Err(why) => {
                 tracing::warn!(provider = %provider.issuer, %why, "sign-in at the provider failed");
                 Ok(back(&[("error", "server_error")]))
@@ -248,10 +256,12 @@ impl AuthServer {
         tokens: &ProviderTokens,
         nonce: &str,
     ) -> Result<(String, String, u64), ProviderError> {
-        let subject = self.admitted_user(provider, found, tokens, nonce).await?.subject;
+        let ProviderUser { subject, claims } = self.admitted_user(provider, found, tokens, nonce).await?;
+        let groups = provider.groups_of(&claims)?;
         let grant = random_text();
         let forever = self.now() + self.settings().lifetimes.grant.as_secs();
-        let upstream = self.seal_provider_tokens(provider, &grant, subject.clone(), tokens, None)?;
+        let mut upstream = self.seal_provider_tokens(provider, &grant, subject.clone(), tokens, None)?;
+        upstream.groups = groups;
         // Without a way to renew it, nothing of ours outlives it.
         let end = if upstream.refresh.is_some() { forever } else { upstream.expires_at.min(forever) };
         let record = AuthRecord::new(RecordKind::Upstream, &grant, encode(&upstream), forever).of(&grant);

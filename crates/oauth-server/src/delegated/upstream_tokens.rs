@@ -19,6 +19,8 @@ const LEASE_WORK_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval and maximum number of checks whether another node has renewed a token.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_LEASE_POLLS: u32 = 100;
+/// Longest time for which groups that cannot be read again still count, in seconds.
+const GROUPS_LIFETIME_SECONDS: u64 = 4 * 3600;
 /// Assumed lifetime of a provider token without `expires_in`, in seconds.
 const UNKNOWN_LIFETIME: u64 = 3600;
 
@@ -31,12 +33,28 @@ pub(super) struct UpstreamTokens {
     pub(super) refresh: Option<String>,
     pub(super) expires_at: u64,
     pub(super) checked_at: u64,
-    /// Digest of the admission rules under which the user was admitted.
+    /// Digest of the admission rules under which the user was admitted, and of the claim that has the groups.
     #[serde(default)]
     pub(super) admitted: String,
+    /// Groups of the user when the tokens were issued.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) groups: Vec<String>,
+    /// Time since which the groups could not be read again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    groups_unread_since: Option<u64>,
 }
 
 impl UpstreamTokens {
+    /// Returns the groups, unless they are too old.
+    fn known_groups(self, now: u64) -> Result<Vec<String>, ProviderError> {
+        match self.groups_unread_since {
+            Some(since) if since + GROUPS_LIFETIME_SECONDS <= now => {
+                Err(ProviderError::Unreachable("the groups of the user cannot be read again".to_owned()))
+            }
+            _ => Ok(self.groups),
+        }
+    }
+
     /// Returns true if the token has expired or is due for introspection.
     fn is_due(&self, now: u64) -> bool {
         self.expires_at <= now || self.checked_at + CHECK_SECONDS <= now
@@ -74,20 +92,23 @@ impl AuthServer {
             },
             expires_at: now.saturating_add(tokens.expires_in.unwrap_or(UNKNOWN_LIFETIME)),
             checked_at: now,
-            admitted: provider.admission.rules_digest(),
+            admitted: provider.admission_digest(),
+            groups: before.map(|before| before.groups.clone()).unwrap_or_default(),
+            groups_unread_since: before.and_then(|before| before.groups_unread_since),
         })
     }
 
-    /// Checks that the provider tokens of a grant are still valid. Expired tokens are renewed, once for all nodes.
-    pub(crate) async fn check_upstream(&self, grant: &str) -> Result<(), VerifyTokenError> {
+    /// Checks that the provider tokens of a grant are still valid, and returns the groups of their user. Expired tokens are
+    /// renewed, once for all nodes.
+    pub(crate) async fn check_upstream(&self, grant: &str) -> Result<Vec<String>, VerifyTokenError> {
         let Some(provider) = self.provider() else { return Err(VerifyTokenError::Invalid) };
         match self.check_with_lease(provider, grant).await {
-            Ok(()) => Ok(()),
+            Ok(groups) => Ok(groups),
             Err(ProviderError::Denied | ProviderError::NotAdmitted) => Err(VerifyTokenError::Invalid),
-            Err(ProviderError::Refused(why)) => {
+            Err(why @ (ProviderError::UnknownGroups | ProviderError::Refused(_))) => {
                 tracing::warn!(
                     grant = hospes_auth::fingerprint(grant),
-                    why,
+                    %why,
                     "provider tokens invalid; revoking the grant"
                 );
                 let until = self.now() + self.settings().lifetimes.grant.as_secs() + 3600;
@@ -106,14 +127,19 @@ impl AuthServer {
         }
     }
 
-    async fn check_with_lease(&self, provider: &SignInProvider, grant: &str) -> Result<(), ProviderError> {
+    async fn check_with_lease(
+        &self,
+        provider: &SignInProvider,
+        grant: &str,
+    ) -> Result<Vec<String>, ProviderError> {
         let lease = format!("upstream {grant}");
         // A caller waits for another node for about five seconds (LOOKS times LOOK), then learns that it is
         // not known.
         for _ in 0..MAX_LEASE_POLLS {
             let now = self.now();
-            if !self.load_upstream_tokens(provider, grant, now).await?.1.is_due(now) {
-                return Ok(());
+            let (_, known) = self.load_upstream_tokens(provider, grant, now).await?;
+            if !known.is_due(now) {
+                return known.known_groups(now);
             }
             let until = now + LEASE_SECONDS;
             if self.store().claim(&lease, &lease_holder_name(), until, now).await? {
@@ -164,20 +190,20 @@ impl AuthServer {
         let record = record.ok_or(ProviderError::Refused("no provider tokens are stored for the grant"))?;
         let known: UpstreamTokens = serde_json::from_str(&record.value)
             .map_err(|_| ProviderError::Refused("the stored tokens are malformed"))?;
-        if known.admitted != provider.admission.rules_digest() {
+        if known.admitted != provider.admission_digest() {
             return Err(ProviderError::Refused("the admission rules have changed"));
         }
         Ok((record, known))
     }
 
     /// Renews or introspects the token, while this node holds the lease.
-    async fn maintain_upstream_tokens(&self, grant: &str) -> Result<(), ProviderError> {
+    async fn maintain_upstream_tokens(&self, grant: &str) -> Result<Vec<String>, ProviderError> {
         let provider = self.provider().ok_or(ProviderError::Refused("no sign-in provider is configured"))?;
         let now = self.now();
         // Once more: until we had the lease, another may have renewed it, and the token that we know of is spent.
         let (record, known) = self.load_upstream_tokens(provider, grant, now).await?;
         if !known.is_due(now) {
-            return Ok(());
+            return known.known_groups(now);
         }
         let upstream = match known.expires_at <= now {
             true => self.renew(provider, grant, &known).await?,
@@ -186,7 +212,7 @@ impl AuthServer {
         let was_renewed = upstream.access != known.access;
         let kept = AuthRecord { value: encode(&upstream), ..record };
         if self.store().put(kept.clone()).await? {
-            return Ok(());
+            return upstream.known_groups(now);
         }
         // Whoever has ended the grant knew only of what this replaces.
         if was_renewed && let Some(token) = self.revocable_token(grant, &kept) {
@@ -206,7 +232,26 @@ impl AuthServer {
         let found = provider.load_metadata(self.now()).await?;
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
         let tokens = provider.request_tokens(&found, &fields).await?;
-        self.seal_provider_tokens(provider, grant, known.subject.clone(), &tokens, Some(known))
+        let mut upstream =
+            self.seal_provider_tokens(provider, grant, known.subject.clone(), &tokens, Some(known))?;
+        let now = self.now();
+        match provider.read_groups_again(&found, &tokens, &known.subject, now).await {
+            Ok(groups) => (upstream.groups, upstream.groups_unread_since) = (groups, None),
+            // The tokens are kept all the same: the provider has replaced those of before. It is asked again soon.
+            Err(ProviderError::Unreachable(why)) => {
+                tracing::warn!(provider = %provider.issuer, why, "the groups of a user cannot be read again");
+                upstream.groups_unread_since.get_or_insert(now);
+                upstream.expires_at = upstream.expires_at.min(now + CHECK_SECONDS);
+            }
+            Err(why) => {
+                // What was just issued is not stored, so that nobody else could give it back.
+                provider
+                    .revoke_token(&found, tokens.refresh_token.as_ref().unwrap_or(&tokens.access_token))
+                    .await;
+                return Err(why);
+            }
+        }
+        Ok(upstream)
     }
 
     async fn ask_status(

@@ -2,6 +2,7 @@
 
 mod admission;
 mod code_flow;
+mod groups;
 mod provider_client;
 
 use std::fmt;
@@ -11,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hospes_auth::{ClientId, HttpFetch, Issuer, Scopes, Seed};
+use hospes_auth::{ClientId, GroupsClaim, HttpFetch, Issuer, Scopes, Seed};
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
@@ -33,6 +34,8 @@ pub struct SignInProvider {
     pub(crate) admission: UserAdmissionRules,
     /// Claims that userinfo is asked for where the ID token lacks them.
     pub(crate) required_claims: Vec<String>,
+    /// Claim that has the groups of users. `None` if they are not read.
+    pub(crate) groups: Option<GroupsClaim>,
     fetch: Arc<dyn HttpFetch>,
     seal: RecordSeal,
     sign: hmac::Key,
@@ -80,6 +83,7 @@ impl SignInProvider {
             parameters: Vec::new(),
             admission: UserAdmissionRules::everybody(),
             required_claims: Vec::new(),
+            groups: None,
             fetch: Arc::new(fetch),
             seal,
             sign,
@@ -158,6 +162,8 @@ pub(crate) enum ProviderError {
     Denied,
     /// The user is not admitted.
     NotAdmitted,
+    /// The provider does not send the groups of the user, because they are too many.
+    UnknownGroups,
     /// The provider refused permanently.
     Refused(&'static str),
     /// It cannot be asked now.
@@ -170,6 +176,7 @@ impl fmt::Display for ProviderError {
         match self {
             Self::Denied => f.write_str("the user denied the request at the provider"),
             Self::NotAdmitted => f.write_str("the user is not allowed to sign in"),
+            Self::UnknownGroups => f.write_str("the user is in too many groups"),
             Self::Refused(why) => f.write_str(why),
             Self::Unreachable(why) => f.write_str(why),
             Self::Store(error) => error.fmt(f),

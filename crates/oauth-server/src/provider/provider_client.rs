@@ -130,18 +130,7 @@ impl SignInProvider {
         nonce: &str,
         now: u64,
     ) -> Result<ProviderUser, ProviderError> {
-        let shown = tokens.id_token.as_ref().map(|token| {
-            // It comes from the provider itself, over TLS, which stands for its signature (OpenID Connect Core, section
-            // 3.1.3.7).
-            let body = token.expose_secret().split('.').nth(1);
-            let body = body.and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
-            let claims: Option<Map<String, Value>> = body.and_then(|body| serde_json::from_slice(&body).ok());
-            claims.filter(|claims| self.is_valid_id_token(claims, nonce, now))
-        });
-        let mut claims = match shown {
-            Some(claims) => claims.ok_or(ProviderError::Refused("invalid ID token"))?,
-            None => Map::new(),
-        };
+        let mut claims = self.id_token_claims(tokens, Some(nonce), now)?.unwrap_or_default();
         let is_missing = |name: &String| !claims.contains_key(name);
         let wants_more = self.admission.wants_more(&claims) || self.required_claims.iter().any(is_missing);
         if (wants_more || !claims.contains_key("sub"))
@@ -156,6 +145,23 @@ impl SignInProvider {
             merge_claims(&mut claims, said);
         }
         ProviderUser::of(claims)
+    }
+
+    /// Returns the claims of the ID token, if there is one. `nonce` is that of the sign-in; a renewed token need not have it.
+    pub(super) fn id_token_claims(
+        &self,
+        tokens: &ProviderTokens,
+        nonce: Option<&str>,
+        now: u64,
+    ) -> Result<Option<Map<String, Value>>, ProviderError> {
+        let Some(token) = &tokens.id_token else { return Ok(None) };
+        // It comes from the provider itself, over TLS, which stands for its signature (OpenID Connect Core, section
+        // 3.1.3.7).
+        let body = token.expose_secret().split('.').nth(1);
+        let body = body.and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
+        let claims: Option<Map<String, Value>> = body.and_then(|body| serde_json::from_slice(&body).ok());
+        let claims = claims.filter(|claims| self.is_valid_id_token(claims, nonce, now));
+        claims.map(Some).ok_or(ProviderError::Refused("invalid ID token"))
     }
 
     /// Asks for the claims of the user of an access token. `None` if the provider has no endpoint for that.
@@ -175,7 +181,7 @@ impl SignInProvider {
         response.decode().map(Some).map_err(|error| ProviderError::Unreachable(error.to_string()))
     }
 
-    fn is_valid_id_token(&self, claims: &Map<String, Value>, nonce: &str, now: u64) -> bool {
+    fn is_valid_id_token(&self, claims: &Map<String, Value>, nonce: Option<&str>, now: u64) -> bool {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let us = self.client.as_str();
         let ours = match claims.get("aud") {
@@ -184,7 +190,7 @@ impl SignInProvider {
             _ => false,
         };
         ours && text("iss") == Some(self.issuer.as_str())
-            && text("nonce") == Some(nonce)
+            && nonce.is_none_or(|nonce| text("nonce") == Some(nonce))
             && claims
                 .get("exp")
                 .and_then(Value::as_u64)

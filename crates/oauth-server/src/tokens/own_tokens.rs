@@ -40,15 +40,17 @@ impl OwnTokenVerifier {
             return Err(VerifyTokenError::Invalid);
         }
         // Last, because it may have to wait for the provider.
-        if record.given.by == GrantSource::Upstream {
-            server.check_upstream(&grant).await?;
-        }
+        let groups = match record.given.by {
+            GrantSource::Upstream => server.check_upstream(&grant).await?,
+            _ => Vec::new(),
+        };
         let mut principal = TokenPrincipal::new(server.settings().issuer.clone(), record.given.subject);
         principal.is_client = record.given.by == GrantSource::Client;
         principal.client_id = Some(record.client_id);
         principal.proof_key = record.key;
         principal.scopes = record.given.scopes;
         principal.token_id = hospes_auth::fingerprint(token);
+        principal.groups = groups;
         principal.expires_at = Some(until);
         Ok(principal)
     }

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::action::PolicyRequest;
+use crate::action::{PolicyCaller, PolicyRequest};
 use crate::arguments::CallArguments;
 
 const TRUSTING: &str = "trusted = ['git']\n";
@@ -67,6 +67,56 @@ fn what_a_server_wants_of_a_person_is_asked_about_and_what_the_application_fetch
     ] {
         assert_eq!(decided(&policy, &PolicyRequest::new("s", action)).0, decision);
     }
+}
+
+/// A caller whose groups are not known must never get what a group may do.
+#[test]
+fn a_rule_for_groups_holds_for_their_members_alone() {
+    let policy = policy(
+        "[[rule]]
+         decide = 'deny'
+         group = 'blocked'
+         [[rule]]
+         decide = 'allow'
+         server = 'mail'
+         group = ['staff', 'team-*']
+         [[rule]]
+         decide = 'ask'",
+    );
+    let none = CallArguments::none();
+    let of = |groups: &[&str]| {
+        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        let asked = tool("mail", "send", ToolEffectSet::unknown(), &none);
+        let caller = PolicyCaller::new(Some("app"), Some("ann"), &groups);
+        decided(&policy, &asked.with_caller(caller)).0
+    };
+    for members in [&["staff"][..], &["guests", "staff"], &["team-a"]] {
+        assert_eq!(of(members), PolicyDecision::Allow, "{members:?}");
+    }
+    // What is not exactly the group has no permission of it.
+    for others in [
+        &[][..],
+        &[""],
+        &["guests"],
+        &["Staff"],
+        &["staff "],
+        &["st%61ff"],
+        &["team-a/b"],
+        &["team-\u{200b}a"],
+    ] {
+        assert_eq!(of(others), PolicyDecision::Ask, "{others:?}");
+    }
+    // In doubt a prohibition holds.
+    for blocked in [&["staff", "blocked"][..], &["blocked"], &["Blocked", "staff"]] {
+        assert_eq!(of(blocked), PolicyDecision::Deny, "{blocked:?}");
+    }
+    let said: Vec<_> = policy.rules().iter().map(super::PolicyRule::conditions).collect();
+    assert_eq!(said[1][1], ("group".to_owned(), "`staff` or `team-*`".to_owned()));
+    let asked = tool("mail", "send", ToolEffectSet::unknown(), &none);
+    let explained = policy.explain(&asked, now());
+    assert_eq!(explained.steps[1].miss.as_ref().unwrap().to_string(), "`group` is not `staff` or `team-*`");
+    let found: Vec<_> = policy.rules_with_groups().iter().map(|part| part.line).collect();
+    assert_eq!(found, [1, 4]);
 }
 
 #[test]

@@ -69,6 +69,7 @@ impl PolicyRule {
             resource: section.read("resource", report, TextPatterns::new),
             application: section.read("application", report, TextPatterns::new),
             principal: section.read("principal", report, TextPatterns::new),
+            group: section.read("group", report, TextPatterns::new),
             effects: effects(section, report),
             arguments: arguments(section, reading, report),
             other_arguments: section.names("other_arguments", report),

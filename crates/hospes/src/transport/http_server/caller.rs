@@ -24,6 +24,25 @@ impl Principal {
     }
 }
 
+/// Groups of the [`Principal`] of a request. The layer that sets the principal sets them in the request's extensions, too.
+/// Handlers find them with [`Context::extension`](crate::Context::extension). Without them the principal is in no
+/// group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrincipalGroups(Arc<[String]>);
+
+impl PrincipalGroups {
+    /// Creates groups from their names.
+    pub fn new(names: impl Into<Arc<[String]>>) -> Self {
+        Self(names.into())
+    }
+
+    /// Returns the names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
 /// Description of the program that sends a request, for records and people. A layer around the endpoint sets it in the
 /// request's extensions. A handler finds it in [`Peer::caller`](crate::Peer::caller).
 #[derive(Clone, Debug, PartialEq, Eq)]

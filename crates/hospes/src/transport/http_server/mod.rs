@@ -35,7 +35,7 @@ mod tests;
 
 pub use body::Body;
 pub use call_guard::{CallGuard, RejectionResponse, StreamDeadline};
-pub use caller::{CallerLabel, Principal};
+pub use caller::{CallerLabel, Principal, PrincipalGroups};
 pub use endpoint::Endpoint;
 pub use endpoint_set::EndpointSet;
 pub use hospes_proto::http::{AllowedHosts, AllowedOrigins};

@@ -262,8 +262,8 @@ async fn an_edit_is_looked_at_after_a_restart() {
     let queue = place.queue().await;
     let unknown = queue.decide(&id, edited("/good"), CONSOLE).await;
     assert!(matches!(unknown, Err(DecideError::Edit(_))), "nobody can tell: {unknown:?}");
-    queue.set_edit_check(Box::new(|approval, edited| {
-        assert_eq!(approval.server, "files");
+    queue.set_edit_check(Box::new(|approval, groups, edited| {
+        assert_eq!((approval.server.as_str(), groups), ("files", &["staff".to_owned()][..]));
         if edited.as_str().contains("bad") { Err("bad is not good".to_owned()) } else { Ok(()) }
     }));
     let refused = queue.decide(&id, edited("/bad"), CONSOLE).await;

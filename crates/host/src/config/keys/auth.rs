@@ -53,6 +53,12 @@ pub(in crate::config) const AUTH: KeyTable = KeyTable {
             "",
             "Further redirect URIs that applications may register, as exact strings.",
         ),
+        Key::new(
+            "groups_claim",
+            Text,
+            "",
+            "Claim of `provider` or `issuer` that has the groups of users, for rules with `group`. Without it no groups are read.",
+        ),
         Key::new("scopes", Texts, "", "Scopes that tokens must have besides those of the host."),
         Key::new("resources", Texts, "", "Further resources for which the built-in server issues tokens."),
         Key::new(

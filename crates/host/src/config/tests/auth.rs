@@ -103,6 +103,20 @@ fn applications_show_who_they_are_in_one_way() {
     }
 }
 
+/// Only a provider says in which groups somebody is.
+#[test]
+fn groups_are_those_of_a_provider() {
+    let read = |text: &str| loader().parse("h.toml", text).map(|config| config.auth.unwrap().groups_claim);
+    assert_eq!(read("[auth]\nissuer = 'https://login.example'\n").unwrap(), None);
+    let of_issuer = read("[auth]\nissuer = 'https://login.example'\ngroups_claim = 'roles'\n");
+    assert_eq!(of_issuer.unwrap().as_deref(), Some("roles"));
+    let provider = "[auth.provider]\nissuer = 'https://l.example'\nclient_id = 'h'\nallow = 'everybody'\n";
+    assert!(read(&format!("[auth]\ngroups_claim = 'roles'\n{provider}")).unwrap().is_some());
+    let error = read("[auth]\nusers = { ann = 'x' }\ngroups_claim = 'roles'\n").unwrap_err().to_string();
+    let said = "`auth.groups_claim`: expected `auth.provider` or `auth.issuer` to be set too";
+    assert!(error.contains(said), "{error}");
+}
+
 /// Settings of the built-in authorization server are reported as errors if another server replaces it.
 #[test]
 fn what_would_say_nothing_is_a_mistake() {

@@ -1,5 +1,6 @@
 //! Users who sign in at another provider.
 
+mod groups;
 mod leases;
 mod lives;
 mod signing_in;
@@ -151,6 +152,9 @@ impl Third {
                 Some(FetchResponse::new(StatusCode::BAD_GATEWAY, json!({ "active": true }).to_string()))
             }
             "/introspect" => good(json!({ "active": !self.is(Some("revoked")) })),
+            "/userinfo" if self.is(Some("userinfo")) => {
+                Some(FetchResponse::new(StatusCode::BAD_GATEWAY, "out of order"))
+            }
             "/userinfo" => {
                 assert!(
                     request.headers["authorization"].to_str().unwrap().starts_with("Bearer third-access-")

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    CallArguments, CallEffect, FlowLabels, KnownLabels, LabelSource, PolicyEnvironment, PolicyLayer,
-    SessionFlow,
+    CallArguments, CallEffect, FlowLabels, KnownLabels, LabelSource, PolicyCaller, PolicyEnvironment,
+    PolicyLayer, SessionFlow,
 };
 
 fn user(text: &str) -> Policy {
@@ -34,6 +34,34 @@ fn decided(own: &str, higher: &str) -> (PolicyDecision, String) {
 
 fn rule(decide: &str) -> String {
     format!("[[rule]]\ndecide = '{decide}'\n")
+}
+
+/// A permission of a group is a permission of the file that has it.
+#[test]
+fn a_rule_for_a_group_loosens_nothing_of_the_organisation() {
+    use PolicyDecision::{Allow, Ask, Deny};
+    let groups = ["staff".to_owned()];
+    let decided = |own: &str, higher: &str| {
+        let policy = user(own).below(organization(higher));
+        let arguments = CallArguments::none();
+        let action = PolicyAction::tool("send", ToolEffectSet::unknown(), &arguments);
+        let asked = PolicyRequest::new("mail", action);
+        let asked = asked.with_caller(PolicyCaller::new(None, Some("ann"), &groups));
+        policy.decide(&asked, now()).decision
+    };
+    let of = |decide: &str, group: &str| format!("{}group = '{group}'\n", rule(decide));
+    for (own, higher, decision) in [
+        (of("allow", "staff"), rule("ask"), Ask),
+        (of("allow", "staff"), of("deny", "staff"), Deny),
+        (of("allow", "staff"), of("deny", "it"), Allow),
+        // An exception of the organisation is one of its own rules.
+        (rule("allow"), of("allow", "staff") + &rule("deny"), Allow),
+        (rule("allow"), of("allow", "it") + &rule("deny"), Deny),
+        (of("allow", "staff"), rule("ask") + "delegable = true\n", Allow),
+        (of("allow", "it") + &rule("ask"), rule("ask") + "delegable = true\n", Ask),
+    ] {
+        assert_eq!(decided(&own, &higher), decision, "{own}\n{higher}");
+    }
 }
 
 #[test]
