@@ -77,6 +77,6 @@ pub use serve::ConsoleServer;
 pub use sessions::{ConsoleLink, SessionLifetimes};
 pub use setup::{FollowedCommand, FollowedOutcome, SeenServer, SetupCommand, SetupCommands, SetupOutcome};
 pub use team::{
-    BegunTeamSignIn, ClaimedPerson, InvalidPublicUrl, InvalidTeamRole, PrincipalName, TeamConsole, TeamRole,
-    TeamRoles, TeamSignIn, TeamSignInError, TeamSignInFuture, TeamSignInResponse,
+    BegunTeamSignIn, ClaimedPerson, InvalidPublicUrl, InvalidTeamRole, PrincipalName, TeamConsole,
+    TeamLogout, TeamRole, TeamRoles, TeamSignIn, TeamSignInError, TeamSignInFuture, TeamSignInResponse,
 };

@@ -56,6 +56,7 @@ mod delegated;
 mod documents;
 mod form;
 mod limits;
+mod logout_token;
 mod pages;
 mod person_sign_in;
 mod provider;
@@ -74,6 +75,7 @@ pub use clients::{ClientAuthMethod, ClientKeys, ClientOrigin, InvalidClientKeys,
 pub use delegated::provider_user;
 #[cfg(feature = "postgres")]
 pub use hospes_sql::{PostgresSettings, PostgresSettingsError};
+pub use logout_token::ProviderLogout;
 pub use person_sign_in::{BegunSignIn, PersonSignIn, PersonSignInError, SignedInPerson};
 pub use provider::{OWN_PARAMETERS, ProviderResponse, SignInProvider, UserAdmissionRules};
 pub use redirects::{matches, may_configure, may_register};

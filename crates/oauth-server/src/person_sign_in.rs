@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hospes_auth::pkce::CodeVerifier;
-use hospes_auth::{Issuer, Seed, UnixClock};
+use hospes_auth::{ClientId, Issuer, JwksLocation, PublishedKeys, Seed, UnixClock};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
@@ -15,10 +15,11 @@ use crate::store::secrets::random_text;
 
 /// Signs people in at a provider, by authorization code with PKCE. It stores nothing: the caller keeps a
 /// [`BegunSignIn`] until the browser comes back, for one use, and bound to that browser.
-#[derive(Debug)]
 pub struct PersonSignIn {
     provider: SignInProvider,
     clock: UnixClock,
+    /// Keys with which the provider signs logout tokens.
+    keys: PublishedKeys,
 }
 
 /// A sign-in that has begun.
@@ -33,6 +34,12 @@ pub struct BegunSignIn {
     pub nonce: String,
     /// Secret code verifier.
     pub verifier: SecretString,
+}
+
+impl fmt::Debug for PersonSignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PersonSignIn").field("provider", &self.provider).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for BegunSignIn {
@@ -86,7 +93,8 @@ impl PersonSignIn {
     /// Creates the sign-in at a provider.
     #[must_use]
     pub fn new(provider: SignInProvider) -> Self {
-        Self { provider, clock: UnixClock::system() }
+        let keys = PublishedKeys::new(JwksLocation::Of(provider.issuer.clone()), provider.fetcher());
+        Self { provider, clock: UnixClock::system(), keys }
     }
 
     /// Goes by this clock.
@@ -94,6 +102,19 @@ impl PersonSignIn {
     pub fn clock(mut self, clock: UnixClock) -> Self {
         self.clock = clock;
         self
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    pub(crate) fn published_keys(&self) -> &PublishedKeys {
+        &self.keys
+    }
+
+    /// Returns the issuer of the provider, and the client id there.
+    pub(crate) fn issuer_and_client(&self) -> (&Issuer, &ClientId) {
+        (&self.provider.issuer, &self.provider.client)
     }
 
     /// Begins a sign-in that ends at `redirect_uri`.

@@ -357,6 +357,7 @@ async fn sign_ins_and_sessions_of_the_console_are_those_of_all_nodes() {
         seen: now,
         until: after(3600),
         checked: now,
+        provider_session: String::new(),
         body: "a token".to_owned(),
     };
     for number in 0..=MAX_SESSIONS_OF_PERSON {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hospes_auth::{ClientId, Issuer, Seed};
 use hospes_console::{
-    BegunTeamSignIn, ClaimedPerson, PrincipalName, TeamConsole, TeamRole, TeamRoles, TeamSignIn,
+    BegunTeamSignIn, ClaimedPerson, PrincipalName, TeamConsole, TeamLogout, TeamRole, TeamRoles, TeamSignIn,
     TeamSignInError, TeamSignInFuture, TeamSignInResponse,
 };
 use hospes_host::config::{AuthConfig, ConsoleTeamConfig};
@@ -13,6 +13,7 @@ use hospes_oauth_server::{
     PersonSignIn, PersonSignInError, ProviderResponse, SignInProvider, SignedInPerson, provider_user,
 };
 use hospes_store::StateStore;
+use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::server::asked_there;
@@ -113,6 +114,20 @@ impl TeamSignIn for ProviderSignIn {
         Box::pin(async move {
             let token = SecretString::from(refresh_token);
             self.0.read_again(&token, subject).await.map(claimed).map_err(sign_in_error)
+        })
+    }
+
+    fn check_logout<'a>(&'a self, token: &'a str) -> TeamSignInFuture<'a, TeamLogout> {
+        Box::pin(async move {
+            let logout = self.0.check_logout(token).await.map_err(sign_in_error)?;
+            let until = i64::try_from(logout.until).ok().and_then(|until| Timestamp::from_second(until).ok());
+            Ok(TeamLogout {
+                issuer: logout.issuer.to_string(),
+                subject: logout.subject,
+                session: logout.session,
+                id: logout.id,
+                until: until.unwrap_or(Timestamp::MAX),
+            })
         })
     }
 

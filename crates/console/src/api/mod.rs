@@ -41,7 +41,7 @@ use crate::api_error::ApiError;
 use crate::browser_auth::{self, ConsoleCaller};
 use crate::console::Console;
 use crate::pages;
-use crate::team::{CALLBACK_PATH, TeamRole};
+use crate::team::{CALLBACK_PATH, LOGOUT_PATH, TeamRole};
 #[cfg(test)]
 pub(crate) use team::escaped;
 
@@ -96,9 +96,12 @@ pub(crate) fn for_browsers(console: Console) -> Router {
         .fallback(not_found_in_browser)
         // The last layer is the outermost: host and origin are checked before a body is read, and errors get the
         // security headers too.
+        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::check_origin))
+        // After that layer, which covers only the routes before it: the provider is no page of the console, and shows by
+        // a signature who it is.
+        .route(LOGOUT_PATH, post(team::log_out).layer(DefaultBodyLimit::max(team::MAX_LOGOUT_BODY)))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(limit_time))
-        .layer(middleware::from_fn_with_state(console.clone(), browser_auth::check_origin))
         .layer(middleware::map_response(pages::add_security_headers))
         .with_state(console)
 }

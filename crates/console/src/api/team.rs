@@ -1,10 +1,11 @@
 //! Routes of the sign-in of people at the provider.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use http::header::{SET_COOKIE, USER_AGENT};
+use http::header::{CONTENT_TYPE, SET_COOKIE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
@@ -20,6 +21,9 @@ use crate::team::{
 
 /// Lifetime of the cookie of a sign-in, in seconds.
 const SIGN_IN_SECONDS: u64 = 600;
+
+/// Maximum size of the body of a sign-out at the provider, in bytes. A token has at most 16 KiB.
+pub(super) const MAX_LOGOUT_BODY: usize = 32 << 10;
 
 /// HTML of the page that says why nobody was signed in.
 const REFUSED_PAGE: &str = include_str!("../../pages/refused.html");
@@ -82,6 +86,58 @@ pub(super) async fn finish(
     response
 }
 
+/// Ends the sessions of a person who has signed out at the provider (OpenID Connect Back-Channel Logout 1.0). Responds with
+/// 200, or with 400 if no session was ended.
+pub(super) async fn log_out(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Some(team) = console.team() else { return ApiError::Nothing("not found".to_owned()).into_response() };
+    let failed = |why: &dyn std::fmt::Display| {
+        tracing::warn!(%why, "sign-out at the provider refused");
+        let body = json!({ "error": "invalid_request", "error_description": why.to_string() });
+        (StatusCode::BAD_REQUEST, Json(body)).into_response()
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(why) => return failed(&why.body_text()),
+    };
+    let Some(token) = logout_token(&headers, &body) else {
+        return failed(&"expected a form with one `logout_token`");
+    };
+    match team.end_by_provider(&token).await {
+        Ok(0) => StatusCode::OK.into_response(),
+        Ok(number) => {
+            tracing::info!(number, "console sessions ended: the person has signed out at the provider");
+            console.news().sessions_changed();
+            let by = "the sign-in provider, by back-channel logout";
+            // They have ended in any case.
+            if let Err(error) = record_sign_in(&console, &format!("sessions were ended: {number}"), by).await
+            {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the end of sessions cannot be recorded"
+                );
+            }
+            StatusCode::OK.into_response()
+        }
+        Err(why) => failed(&why),
+    }
+}
+
+/// Returns the token of a form that has one.
+fn logout_token(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok())?;
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return None;
+    }
+    let mut tokens = url::form_urlencoded::parse(body).filter(|(name, _)| name == "logout_token");
+    let (_, token) = tokens.next()?;
+    tokens.next().is_none().then(|| token.into_owned())
+}
+
 /// Says why nobody was signed in.
 fn refused(team: &TeamConsole, why: &FinishError) -> Response {
     let claim = team.claim();
@@ -108,7 +164,7 @@ fn refused(team: &TeamConsole, why: &FinishError) -> Response {
         FinishError::NoRole(NoRole::Overage, name) => (
             StatusCode::FORBIDDEN,
             format!(
-                "{name} is in too many groups: the provider sends a reference in place of the claim `{claim}`. An \
+                "{name} is in too many groups: the provider cannot send the claim `{claim}` in full. An \
                  administrator limits the groups that the provider sends to this application."
             ),
         ),

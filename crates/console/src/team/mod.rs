@@ -1,5 +1,6 @@
 //! Console of a team: people sign in at the organisation's OpenID provider, and each has roles.
 
+mod logout;
 mod person;
 mod roles;
 mod sessions;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use hospes_store::console_sessions::ConsoleSessionRecords;
 
+pub use self::logout::TeamLogout;
 pub(crate) use self::person::TeamPerson;
 pub(crate) use self::roles::NoRole;
 pub use self::roles::{InvalidTeamRole, TeamRole, TeamRoles};
@@ -110,6 +112,9 @@ impl TeamConsole {
 
 /// Path to which the provider sends browsers back.
 pub(crate) const CALLBACK_PATH: &str = "/sign-in/callback";
+
+/// Path at which the provider tells of sign-outs.
+pub(crate) const LOGOUT_PATH: &str = "/sign-in/back-channel-logout";
 
 /// Name of the cookie of a session. Not `hospes`, which is that of the authorization server: both may have one host.
 pub(crate) const SESSION_COOKIE: &str = "hospes-console";

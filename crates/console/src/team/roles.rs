@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
+use hospes_auth::{GroupsClaim, ReadGroupsError};
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-/// Maximum number of groups that a claim may have. Providers send a reference instead of larger lists.
-const MAX_GROUPS: usize = 1000;
 
 /// Role of a person at a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,7 +63,7 @@ pub(crate) type RoleSet = BTreeSet<TeamRole>;
 /// Groups that have each role, and the claim that has the groups of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamRoles {
-    claim: String,
+    claim: GroupsClaim,
     groups: BTreeMap<TeamRole, Vec<String>>,
 }
 
@@ -76,7 +74,7 @@ pub(crate) enum NoRole {
     NoGroup,
     /// The claim is missing.
     NoClaim,
-    /// The provider sends a reference instead of the groups.
+    /// The provider sends a reference instead of the groups, or too many of them.
     Overage,
 }
 
@@ -84,12 +82,12 @@ impl TeamRoles {
     /// Creates the roles of these groups, which are values of this claim.
     #[must_use]
     pub fn new(claim: impl Into<String>, groups: impl IntoIterator<Item = (TeamRole, Vec<String>)>) -> Self {
-        Self { claim: claim.into(), groups: groups.into_iter().collect() }
+        Self { claim: GroupsClaim::new(claim), groups: groups.into_iter().collect() }
     }
 
     /// Returns the name of the claim.
     pub(crate) fn claim(&self) -> &str {
-        &self.claim
+        self.claim.name()
     }
 
     /// Returns the groups of a person that have a role.
@@ -97,17 +95,12 @@ impl TeamRoles {
     /// # Errors
     /// If there is none, why.
     pub(crate) fn known_groups(&self, claims: &Map<String, Value>) -> Result<Vec<String>, NoRole> {
-        let is_known = |group: &&str| self.groups.values().flatten().any(|known| known == group);
-        let groups: Vec<&str> = match claims.get(&self.claim) {
-            Some(Value::String(one)) => vec![one],
-            Some(Value::Array(many)) => many.iter().take(MAX_GROUPS).filter_map(Value::as_str).collect(),
-            // OpenID Connect Core, section 5.6.2.
-            _ if claims.get("_claim_names").is_some_and(|names| names.get(&self.claim).is_some()) => {
-                return Err(NoRole::Overage);
-            }
-            _ => return Err(NoRole::NoClaim),
-        };
-        let known: Vec<String> = groups.into_iter().filter(is_known).map(str::to_owned).collect();
+        let is_known = |group: &String| self.groups.values().flatten().any(|known| known == group);
+        let groups = self.claim.read(claims).map_err(|error| match error {
+            ReadGroupsError::Overage | ReadGroupsError::TooMany => NoRole::Overage,
+            _ => NoRole::NoClaim,
+        })?;
+        let known: Vec<String> = groups.into_iter().filter(is_known).collect();
         if known.is_empty() { Err(NoRole::NoGroup) } else { Ok(known) }
     }
 

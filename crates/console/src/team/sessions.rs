@@ -7,6 +7,7 @@ use hospes_store::console_sessions::ConsoleSession;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::logout::provider_session;
 use super::person::TeamPerson;
 use super::sign_in::{ClaimedPerson, FinishError, TeamSignInError};
 use super::{TeamConsole, TeamRole};
@@ -80,6 +81,8 @@ impl TeamConsole {
         let now = Timestamp::now();
         let lifetime = if refresh_token.is_some() { LIFETIME } else { LIFETIME_WITHOUT_REFRESH };
         let roles = self.roles.of(&groups);
+        let session = claims.get("sid").and_then(|sid| sid.as_str()).filter(|sid| !sid.is_empty());
+        let provider_session = session.map(|sid| provider_session(&issuer, sid)).unwrap_or_default();
         let body = SessionBody {
             subject,
             name: name.clone(),
@@ -98,6 +101,7 @@ impl TeamConsole {
             seen: now,
             until: now.saturating_add(lifetime).unwrap_or(Timestamp::MAX),
             checked: now,
+            provider_session,
             body: encode(&body),
         };
         if !self.records.insert(session).await? {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
 
+use super::logout::TeamLogout;
 use super::sessions::OpenedTeamSession;
 use super::{NoRole, TeamConsole};
 use crate::sessions::{hash_text, random_text};
@@ -38,6 +39,9 @@ pub trait TeamSignIn: Send + Sync {
         refresh_token: &'a str,
         subject: &'a str,
     ) -> TeamSignInFuture<'a, ClaimedPerson>;
+
+    /// Checks a logout token of the provider, but not whether it was used before.
+    fn check_logout<'a>(&'a self, token: &'a str) -> TeamSignInFuture<'a, TeamLogout>;
 
     /// Gives a refresh token back.
     fn revoke(&self, refresh_token: String);

@@ -8,6 +8,7 @@ use hospes_host::ApprovalQueue;
 use hospes_host::approvals::{ApprovalNodes, EndedNodes};
 use hospes_model::{ClientCapabilities, Implementation, Method, Reply, Revision};
 use hospes_store::{AuditReader, StateStore};
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -15,8 +16,8 @@ use super::*;
 use crate::access::{ENDPOINTS, EndpointAccess};
 use crate::team::TeamPerson;
 use crate::{
-    BegunTeamSignIn, ClaimedPerson, ConsoleEnvironment, TeamConsole, TeamRole, TeamRoles, TeamSignIn,
-    TeamSignInError, TeamSignInFuture, TeamSignInResponse,
+    BegunTeamSignIn, ClaimedPerson, ConsoleEnvironment, TeamConsole, TeamLogout, TeamRole, TeamRoles,
+    TeamSignIn, TeamSignInError, TeamSignInFuture, TeamSignInResponse,
 };
 
 const ORIGIN: &str = "https://console.example";
@@ -34,6 +35,9 @@ impl Provider {
     fn person(&self, subject: &str) -> ClaimedPerson {
         let mut claims = serde_json::Map::new();
         claims.insert("name".to_owned(), "The Same Name".into());
+        if subject != "bob" {
+            claims.insert("sid".to_owned(), format!("session of {subject}").into());
+        }
         if let Some(groups) = self.groups.lock().get(subject) {
             claims.insert("groups".to_owned(), groups.clone());
         }
@@ -70,6 +74,18 @@ impl TeamSignIn for Arc<Provider> {
     fn read_again<'a>(&'a self, _: &'a str, subject: &'a str) -> TeamSignInFuture<'a, ClaimedPerson> {
         let person = self.person(subject);
         Box::pin(async move { Ok(person) })
+    }
+
+    /// A token is JSON with the claims, and not signed.
+    fn check_logout<'a>(&'a self, token: &'a str) -> TeamSignInFuture<'a, TeamLogout> {
+        let logout = serde_json::from_str::<Value>(token).map(|claims| {
+            let text = |name: &str| claims[name].as_str().map(str::to_owned);
+            let (subject, session, id) = (text("sub"), text("sid"), text("jti").unwrap());
+            let until = Timestamp::now() + SignedDuration::from_mins(6);
+            TeamLogout { issuer: THERE.to_owned(), subject, session, id, until }
+        });
+        let logout = logout.map_err(|_| TeamSignInError::Refused("invalid signature".to_owned()));
+        Box::pin(async move { logout })
     }
 
     fn revoke(&self, refresh_token: String) {
@@ -522,6 +538,63 @@ async fn sessions_are_ended_by_their_person_or_an_administrator_at_any_node() {
     assert_eq!(team.get(1, &ann, "/api/console").await.status, 401, "signed out");
     // Groups that lose their role lose it at once, whatever the session says.
     assert_eq!(team.get(0, &root, "/api/servers").await.status, 200);
+}
+
+/// The provider has no cookie, origin or key, and often another name for the host.
+#[tokio::test]
+async fn a_sign_out_at_the_provider_ends_sessions_at_every_node() {
+    let team = Team::new().await;
+    let (ann, again, bob) = (team.sign_in("ann").await, team.sign_in("ann").await, team.sign_in("bob").await);
+    const FORM: &str = "Host: internal:7338\r\nContent-Type: application/x-www-form-urlencoded\r\n";
+    let log_out = async |headers: &str, body: &str| {
+        let answer = team.send(0, "POST", "/sign-in/back-channel-logout", headers, body).await;
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{answer:?}");
+        answer
+    };
+    let form = |claims: Value| {
+        let token = claims.to_string();
+        url::form_urlencoded::Serializer::new(String::new()).append_pair("logout_token", &token).finish()
+    };
+    let is_in = async |person: &Person| team.get(1, person, "/api/console").await.status == 200;
+
+    let good = form(json!({ "sub": "ann", "jti": "1" }));
+    for (headers, body) in [
+        (FORM, String::new()),
+        (FORM, "logout_token=".to_owned()),
+        (FORM, "logout_token=a.b.c".to_owned()),
+        (FORM, format!("{good}&{good}")),
+        (FORM, format!("id_token={good}")),
+        ("Content-Type: application/json\r\n", good.clone()),
+        ("", good.clone()),
+        (FORM, format!("{good}&padding={}", "x".repeat(40_000))),
+    ] {
+        let answer = log_out(headers, &body).await;
+        assert_eq!(answer.status, 400, "{headers}{body}");
+        assert_eq!(answer.json()["error"], "invalid_request");
+    }
+    let path = "/sign-in/back-channel-logout";
+    assert_eq!(team.send(0, "GET", &format!("{path}?{good}"), "", "").await.status, 405);
+    assert!(is_in(&ann).await && is_in(&again).await && is_in(&bob).await, "nothing has happened");
+
+    let other = log_out(FORM, &form(json!({ "sid": "session of eve", "jti": "2" }))).await;
+    assert_eq!((other.status, other.body.as_str()), (200, ""), "no session of ours");
+    assert!(is_in(&ann).await);
+    assert_eq!(log_out(FORM, &form(json!({ "sid": "session of ann", "jti": "3" }))).await.status, 200);
+    assert!(!is_in(&ann).await && !is_in(&again).await && is_in(&bob).await);
+    let ann = team.sign_in("ann").await;
+    assert_eq!(
+        log_out(FORM, &form(json!({ "sid": "session of ann", "jti": "3" }))).await.status,
+        400,
+        "again"
+    );
+    assert!(is_in(&ann).await);
+    assert_eq!(log_out(FORM, &good).await.status, 200, "the token that was refused above was not used");
+    assert!(!is_in(&ann).await && is_in(&bob).await);
+    assert_eq!(log_out(FORM, &form(json!({ "sub": "bob", "sid": "x", "jti": "4" }))).await.status, 200);
+    assert!(!is_in(&bob).await, "whose session at the provider is not known");
+    let entries = team.nodes[0].2.search(hospes_store::AuditQuery::new()).await.unwrap();
+    let by = "the sign-in provider, by back-channel logout";
+    assert_eq!(entries.iter().filter(|one| one.entry.by.as_deref() == Some(by)).count(), 3);
 }
 
 /// The table of endpoints is what the routes are, and each role gets what the table says.

@@ -130,6 +130,10 @@ impl SignInProvider {
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_else(|| self.issuer.to_string())
     }
 
+    pub(crate) fn fetcher(&self) -> Arc<dyn HttpFetch> {
+        Arc::clone(&self.fetch)
+    }
+
     pub(crate) fn seal(&self, grant: &str, text: &str) -> Option<String> {
         self.seal.seal(grant, text.as_bytes())
     }

@@ -10,6 +10,7 @@ mod errors;
 mod grants;
 #[cfg(all(feature = "sqlite", unix))]
 mod killed;
+mod logout_token;
 #[cfg(feature = "sqlite")]
 mod once;
 mod person_sign_in;

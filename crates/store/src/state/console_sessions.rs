@@ -11,7 +11,8 @@ use crate::key::SealCipher;
 use hospes_sql::{SqlResult, SqlRow, SqlTransaction, sql_values};
 
 /// Migration steps, each run once in order. Never change a step; add one.
-pub(super) const SQLITE: &[&str] = &["
+pub(super) const SQLITE: &[&str] = &[
+    "
     CREATE TABLE console_sessions (
         key TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE, person TEXT NOT NULL, opened INTEGER NOT NULL,
         seen INTEGER NOT NULL, until INTEGER NOT NULL, checked INTEGER NOT NULL, body BLOB NOT NULL
@@ -20,11 +21,19 @@ pub(super) const SQLITE: &[&str] = &["
     CREATE INDEX console_sessions_until ON console_sessions (until);
     CREATE TABLE console_sign_ins (key TEXT PRIMARY KEY, until INTEGER NOT NULL, body BLOB NOT NULL);
     CREATE INDEX console_sign_ins_until ON console_sign_ins (until);
-"];
+",
+    "
+    ALTER TABLE console_sessions ADD COLUMN provider_session TEXT NOT NULL DEFAULT '';
+    CREATE INDEX console_sessions_provider ON console_sessions (provider_session);
+    CREATE TABLE console_logouts (key TEXT PRIMARY KEY, until INTEGER NOT NULL);
+    CREATE INDEX console_logouts_until ON console_logouts (until);
+",
+];
 
 /// Steps of the tables in PostgreSQL. Never change a step; add one.
 #[cfg(feature = "postgres")]
-pub(super) const POSTGRES: &[&str] = &["
+pub(super) const POSTGRES: &[&str] = &[
+    "
     CREATE TABLE console_sessions (
         key text PRIMARY KEY, id text NOT NULL UNIQUE, person text NOT NULL, opened bigint NOT NULL,
         seen bigint NOT NULL, until bigint NOT NULL, checked bigint NOT NULL, body bytea NOT NULL
@@ -33,7 +42,14 @@ pub(super) const POSTGRES: &[&str] = &["
     CREATE INDEX console_sessions_until ON console_sessions (until);
     CREATE TABLE console_sign_ins (key text PRIMARY KEY, until bigint NOT NULL, body bytea NOT NULL);
     CREATE INDEX console_sign_ins_until ON console_sign_ins (until);
-"];
+",
+    "
+    ALTER TABLE console_sessions ADD COLUMN provider_session text NOT NULL DEFAULT '';
+    CREATE INDEX console_sessions_provider ON console_sessions (provider_session);
+    CREATE TABLE console_logouts (key text PRIMARY KEY, until bigint NOT NULL);
+    CREATE INDEX console_logouts_until ON console_logouts (until);
+",
+];
 
 /// Maximum number of sessions of one person; a further one ends the oldest.
 pub const MAX_SESSIONS_OF_PERSON: usize = 32;
@@ -41,11 +57,13 @@ pub const MAX_SESSIONS_OF_PERSON: usize = 32;
 pub const MAX_SESSIONS: usize = 65_536;
 /// Maximum number of sign-ins that have begun; a further one removes the oldest.
 pub const MAX_SIGN_INS: usize = 16_384;
+/// Maximum number of logout tokens of the provider that are remembered; a further one is refused.
+pub const MAX_LOGOUTS: usize = 65_536;
 /// Maximum number of sessions in a list.
 const MAX_LISTED: i64 = 500;
 
 /// Columns of a session, in the order of [`ConsoleSessionRecords::session`].
-const COLUMNS: &str = "key, id, person, opened, seen, until, checked, body";
+const COLUMNS: &str = "key, id, person, opened, seen, until, checked, provider_session, body";
 
 /// Browser sessions of a team's console, and sign-ins that have begun. All nodes share them.
 ///
@@ -75,8 +93,36 @@ pub struct ConsoleSession {
     pub until: Timestamp,
     /// Time at which the provider was asked for the claims.
     pub checked: Timestamp,
+    /// Hash of the name of the session at the provider in which the person signed in. Empty if the provider has given none.
+    pub provider_session: String,
     /// Text of the console.
     pub body: String,
+}
+
+/// A sign-out at the provider, for [`ConsoleSessionRecords::end_by_provider`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the console fills in all of it")]
+pub struct ProviderLogoutRecord {
+    /// Hash of the identifier of the logout token, which is used once.
+    pub key: String,
+    /// Time until which the identifier is remembered.
+    pub until: Timestamp,
+    /// Principal of the person who has signed out. `None` if only the session is named.
+    pub person: Option<String>,
+    /// Hash of the name of the session at the provider. `None` if all sessions of the person have ended.
+    pub provider_session: Option<String>,
+}
+
+/// Result of a sign-out at the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the console answers something else to each")]
+pub enum ProviderLogoutResult {
+    /// So many sessions were ended.
+    Ended(usize),
+    /// The token was used before.
+    Used,
+    /// There are [`MAX_LOGOUTS`] already.
+    TooMany,
 }
 
 impl fmt::Debug for ConsoleSession {
@@ -103,7 +149,9 @@ impl ConsoleSessionRecords {
         let body = self.seal.seal(session.body.as_bytes(), session.key.as_bytes());
         self.state
             .write(move |change| {
-                let ConsoleSession { key, id, person, opened, seen, until, checked, .. } = &session;
+                let ConsoleSession {
+                    key, id, person, opened, seen, until, checked, provider_session, ..
+                } = &session;
                 let expired = "DELETE FROM console_sessions WHERE until <= ?1";
                 change.execute(expired, sql_values![opened.as_microsecond()])?;
                 // The newest stay, with room for one more.
@@ -115,11 +163,15 @@ impl ConsoleSessionRecords {
                 if all.unwrap_or_default() >= count(most) {
                     return Ok(false);
                 }
-                let put = "INSERT INTO console_sessions (key, id, person, opened, seen, until, checked, body)
-                           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                let put = "INSERT INTO console_sessions
+                           (key, id, person, opened, seen, until, checked, body, provider_session)
+                           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
                 let times = [opened, seen, until, checked].map(|time| time.as_microsecond());
                 let [opened, seen, until, checked] = times;
-                change.execute(put, sql_values![key, id, person, opened, seen, until, checked, body])?;
+                change.execute(
+                    put,
+                    sql_values![key, id, person, opened, seen, until, checked, body, provider_session],
+                )?;
                 Ok(true)
             })
             .await
@@ -232,6 +284,58 @@ impl ConsoleSessionRecords {
             .await
     }
 
+    /// Ends the sessions of a person who has signed out at the provider, at all nodes, and uses the logout token. Without a
+    /// session at the provider, all sessions of the person end. With one, sessions end that were opened in it, and those of
+    /// the person of which that is not known.
+    ///
+    /// # Errors
+    /// If the removal cannot be written. The token was not used then.
+    pub async fn end_by_provider(
+        &self,
+        logout: ProviderLogoutRecord,
+        now: Timestamp,
+    ) -> Result<ProviderLogoutResult, StoreError> {
+        self.end_within(logout, now, MAX_LOGOUTS).await
+    }
+
+    async fn end_within(
+        &self,
+        logout: ProviderLogoutRecord,
+        now: Timestamp,
+        most: usize,
+    ) -> Result<ProviderLogoutResult, StoreError> {
+        self.state
+            .write(move |change| {
+                let ProviderLogoutRecord { key, until, person, provider_session } = &logout;
+                let expired = "DELETE FROM console_logouts WHERE until <= ?1";
+                change.execute(expired, sql_values![now.as_microsecond()])?;
+                let all: Option<i64> =
+                    change.query_value("SELECT count(*) FROM console_logouts", sql_values![])?;
+                if all.unwrap_or_default() >= count(most) {
+                    return Ok(ProviderLogoutResult::TooMany);
+                }
+                let put = "INSERT INTO console_logouts (key, until) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                if change.execute(put, sql_values![key, until.as_microsecond()])? == 0 {
+                    return Ok(ProviderLogoutResult::Used);
+                }
+                let ended = match (person, provider_session) {
+                    (Some(person), Some(session)) => change.execute(
+                        "DELETE FROM console_sessions WHERE person = ?1 AND provider_session IN (?2, '')",
+                        sql_values![person, session],
+                    )?,
+                    (Some(person), None) => change
+                        .execute("DELETE FROM console_sessions WHERE person = ?1", sql_values![person])?,
+                    (None, Some(session)) => change.execute(
+                        "DELETE FROM console_sessions WHERE provider_session = ?1 AND provider_session <> ''",
+                        sql_values![session],
+                    )?,
+                    (None, None) => 0,
+                };
+                Ok(ProviderLogoutResult::Ended(usize::try_from(ended).unwrap_or(usize::MAX)))
+            })
+            .await
+    }
+
     /// Stores a sign-in that has begun, until it is taken or `until`.
     ///
     /// # Errors
@@ -293,9 +397,10 @@ fn stored(row: &SqlRow) -> SqlResult<StoredSession> {
         seen: time(row.get(4)?),
         until: time(row.get(5)?),
         checked: time(row.get(6)?),
+        provider_session: row.get(7)?,
         body: String::new(),
     };
-    Ok(StoredSession { session, body: row.get(7)? })
+    Ok(StoredSession { session, body: row.get(8)? })
 }
 
 fn since(now: Timestamp, time: SignedDuration) -> i64 {
@@ -332,6 +437,7 @@ mod tests {
             seen: at(opened),
             until: at(opened + 7 * 24 * 3600),
             checked: at(opened),
+            provider_session: String::new(),
             body: format!("{person} with a token"),
         }
     }
@@ -409,6 +515,66 @@ mod tests {
         assert!(claim(&one).await && !claim(&other).await);
         one.set_body("hash of a".to_owned(), "new").await.unwrap();
         assert_eq!(other.find("hash of a".to_owned(), at(1), IDLE).await.unwrap().unwrap().body, "new");
+    }
+
+    #[tokio::test]
+    async fn a_sign_out_at_the_provider_ends_the_sessions_that_it_names_once() {
+        let folder = tempfile::tempdir().unwrap();
+        // Two processes, as two nodes.
+        let (one, other) = (records(&folder), records(&folder));
+        let open = async |key: &str, person: &str, provider_session: &str| {
+            let provider_session = provider_session.to_owned();
+            assert!(
+                one.insert(ConsoleSession { provider_session, ..session(key, person, 0) }).await.unwrap()
+            );
+        };
+        let left = async || {
+            let all = other.list(None, at(1), IDLE).await.unwrap();
+            let mut ids: Vec<String> = all.into_iter().map(|one| one.id.replace("id of ", "")).collect();
+            ids.sort_unstable();
+            ids.join(" ")
+        };
+        let end = async |token: &str, person: Option<&str>, session: Option<&str>| {
+            let logout = ProviderLogoutRecord {
+                key: token.to_owned(),
+                until: at(60),
+                person: person.map(str::to_owned),
+                provider_session: session.map(str::to_owned),
+            };
+            other.end_by_provider(logout, at(1)).await.unwrap()
+        };
+        for (key, person, session) in
+            [("a", "ann", "s1"), ("b", "ann", "s2"), ("c", "ann", ""), ("d", "bob", "s3"), ("e", "bob", "")]
+        {
+            open(key, person, session).await;
+        }
+        assert_eq!(end("1", None, Some("s2")).await, ProviderLogoutResult::Ended(1));
+        assert_eq!(left().await, "a c d e");
+        // What names no session is not the session without a name, and another's session is not hers.
+        assert_eq!(end("2", None, Some("")).await, ProviderLogoutResult::Ended(0));
+        assert_eq!(end("3", None, None).await, ProviderLogoutResult::Ended(0));
+        assert_eq!(
+            end("4", Some("ann"), Some("s3")).await,
+            ProviderLogoutResult::Ended(1),
+            "it may be that one"
+        );
+        assert_eq!(left().await, "a d e");
+        assert_eq!(end("5", Some("ann"), None).await, ProviderLogoutResult::Ended(1));
+        assert_eq!(end("6", Some("bob"), Some("s3")).await, ProviderLogoutResult::Ended(2));
+        assert_eq!(left().await, "");
+        open("f", "ann", "s1").await;
+        assert_eq!(end("5", Some("ann"), None).await, ProviderLogoutResult::Used);
+        assert_eq!(left().await, "f");
+        let logout = ProviderLogoutRecord {
+            key: "7".to_owned(),
+            until: at(120),
+            person: Some("ann".to_owned()),
+            provider_session: None,
+        };
+        let full = one.end_within(logout.clone(), at(1), 6).await.unwrap();
+        assert_eq!(full, ProviderLogoutResult::TooMany);
+        // Tokens that have expired leave their room.
+        assert_eq!(one.end_within(logout, at(60), 6).await.unwrap(), ProviderLogoutResult::Ended(1));
     }
 
     /// Tokens of the provider must not be in a copy of the file, and a text must not become that of another session.

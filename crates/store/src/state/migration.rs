@@ -134,12 +134,13 @@ impl HostState {
             CopiedTable::new(
                 "console sessions",
                 "console_sessions",
-                &["key", "id", "person", "opened", "seen", "until", "checked", "body"],
+                &["key", "id", "person", "opened", "seen", "until", "checked", "provider_session", "body"],
                 &["key"],
             )
             .with_rows(sealed_body()),
             CopiedTable::new("console sign-ins", "console_sign_ins", &["key", "until", "body"], &["key"])
                 .with_rows(sealed_body()),
+            CopiedTable::new("sign-outs at the provider", "console_logouts", &["key", "until"], &["key"]),
         ];
         Ok(Self { source: CopySource::new(snapshot, tables), key })
     }

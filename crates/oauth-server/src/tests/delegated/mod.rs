@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hospes_auth::pkce::verify_challenge;
 use hospes_auth::{ClientId, FetchFuture, FetchResponse, HttpFetch, Issuer, UnixClock};
-use hospes_auth_testkit::PATIENCE;
+use hospes_auth_testkit::{PATIENCE, TestSigningKey};
 use hospes_oauth_resource::{TokenVerifier as _, VerifyTokenError};
 use http::{Request, StatusCode};
 use parking_lot::Mutex;
@@ -49,6 +49,8 @@ pub(super) struct Inner {
     userinfo: Mutex<Value>,
     /// User who signs in there. Default: `u-17`.
     subject: Mutex<Option<&'static str>>,
+    /// Keys that it publishes.
+    keys: Mutex<Value>,
 }
 
 impl Third {
@@ -64,6 +66,11 @@ impl Third {
     /// Sets the response of its userinfo endpoint.
     pub(in crate::tests) fn set_userinfo(&self, claims: Value) {
         *self.0.userinfo.lock() = claims;
+    }
+
+    /// Sets the keys that it publishes from now on.
+    pub(in crate::tests) fn publish<'k>(&self, keys: impl IntoIterator<Item = &'k TestSigningKey>) {
+        *self.0.keys.lock() = serde_json::to_value(hospes_auth_testkit::key_set(keys)).unwrap();
     }
 
     /// Returns the response that the browser brings back.
@@ -121,6 +128,7 @@ impl Third {
                 "introspection_endpoint": "https://third.example/introspect",
                 "revocation_endpoint": "https://third.example/revoke",
                 "userinfo_endpoint": "https://third.example/userinfo",
+                "jwks_uri": "https://third.example/keys",
                 "authorization_response_iss_parameter_supported": true,
             })),
             "/token" => {
@@ -161,6 +169,7 @@ impl Third {
                 );
                 good(self.0.userinfo.lock().clone())
             }
+            "/keys" => good(self.0.keys.lock().clone()),
             "/revoke" => {
                 self.0.revoked.lock().push(field("token").to_owned());
                 self.0.was_revoked.notify_one();
