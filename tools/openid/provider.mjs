@@ -19,6 +19,8 @@ http.listen(0, '127.0.0.1', () => {
             client_secret: CLIENT.secret,
             redirect_uris: ['http://127.0.0.1/upstream/callback'],
             grant_types: ['authorization_code', 'refresh_token'],
+            backchannel_logout_uri: 'http://127.0.0.1/sign-in/back-channel-logout',
+            backchannel_logout_session_required: true,
         }, {
             client_id: APPLICATION,
             token_endpoint_auth_method: 'none',
@@ -27,6 +29,7 @@ http.listen(0, '127.0.0.1', () => {
             grant_types: ['authorization_code', 'refresh_token'],
         }],
         features: {
+            backchannelLogout: { enabled: true },
             devInteractions: { enabled: true },
             introspection: { enabled: true },
             revocation: { enabled: true },
@@ -40,6 +43,8 @@ http.listen(0, '127.0.0.1', () => {
                 }),
             },
         },
+        // Its own refuses loopback addresses.
+        fetch: (url, { dispatcher, ...options } = {}) => fetch(url, options),
         claims: { email: ['email', 'email_verified'], groups: ['groups'] },
         scopes: ['openid', 'offline_access', 'email', 'groups'],
         cookies: { keys: ['of the tests'] },
@@ -59,9 +64,20 @@ http.listen(0, '127.0.0.1', () => {
     // Ours listens on a port that nobody knows before it starts.
     provider.Client.prototype.redirectUriAllowed = (uri) =>
         /^http:\/\/127\.0\.0\.1:\d+\/(upstream\/|sign-in\/)?callback$/.test(uri);
+    // Where a console has begun a sign-in, it is told of sign-outs.
+    let consoleOrigin;
+    const { backchannelLogout } = provider.Client.prototype;
+    provider.Client.prototype.backchannelLogout = function logOut(...args) {
+        if (!consoleOrigin) return undefined;
+        this.backchannelLogoutUri = `${consoleOrigin}/sign-in/back-channel-logout`;
+        return backchannelLogout.apply(this, args);
+    };
     provider.use(async (ctx, next) => {
         await next();
         const { route, params } = ctx.oidc ?? {};
+        if (route === 'authorization' && params?.redirect_uri?.endsWith('/sign-in/callback')) {
+            consoleOrigin = new URL(params.redirect_uri).origin;
+        }
         if (route === 'authorization' && params?.state) seen.states.push(params.state);
         if (route === 'token') {
             seen.requests.push(`${params?.grant_type} ${ctx.status}`);

@@ -5,6 +5,7 @@ mod accounts;
 mod adding;
 mod answers;
 mod attacks;
+mod back_channel;
 mod card_content;
 mod cards;
 mod checking;
