@@ -32,6 +32,7 @@ mod own_profiles;
 mod own_text;
 mod partial;
 mod pins;
+mod placement;
 mod profiles;
 mod reference_values;
 mod remote;
@@ -88,6 +89,7 @@ pub use own_file::{OwnFileError, add_servers, remove_server, servers_text};
 pub use own_profiles::{OtherFileNames, remove_profile, set_profile};
 pub use own_text::server_toml;
 pub use pins::PinMode;
+pub use placement::ServerPlacement;
 pub use profiles::{
     MAX_PROFILE_NAME, MAX_PROFILES, PROFILE_NAME_FORM, ProfileConfig, is_profile_name, profile_hint,
 };

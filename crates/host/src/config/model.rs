@@ -16,6 +16,7 @@ use super::fleet::FleetConfig;
 use super::models::ModelsConfig;
 use super::notify::NotificationChannels;
 use super::pins::PinMode;
+use super::placement::ServerPlacement;
 use super::profiles::ProfileConfig;
 use super::server_transport::{AccountChoice, SandboxConfig, ServerTransport};
 use super::telemetry::TelemetryConfig;
@@ -179,6 +180,8 @@ pub struct ServerConfig {
     pub timeouts: ServerTimeouts,
     /// Maximum number of connections to the server.
     pub max_connections: Option<usize>,
+    /// Nodes of a fleet that run the server, if configured.
+    pub placement: Option<ServerPlacement>,
     /// Filter of the tools that are listed.
     pub tools: ToolFilter,
     /// Mode in which its definitions are accepted, if configured.
@@ -223,6 +226,7 @@ impl ServerConfig {
             required: false,
             timeouts: ServerTimeouts::default(),
             max_connections: None,
+            placement: None,
             tools: ToolFilter::default(),
             pins: None,
             check_arguments: ArgumentCheck::default(),
@@ -247,6 +251,16 @@ impl ServerConfig {
     #[must_use]
     pub(crate) fn without_source(&self) -> Self {
         Self { source: ConfigSource::unwritten(""), ..self.clone() }
+    }
+
+    /// Returns the nodes of a fleet that run the server. The default is `per-user` for a program, whose process has a
+    /// state, and `any` for all others.
+    #[must_use]
+    pub fn placement(&self) -> ServerPlacement {
+        self.placement.unwrap_or(match self.transport {
+            ServerTransport::Stdio(_) => ServerPlacement::PerUser,
+            ServerTransport::Http(_) | ServerTransport::Builtin(_) => ServerPlacement::Any,
+        })
     }
 
     /// Returns true if each user has a separate account at the server.

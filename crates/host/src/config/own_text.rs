@@ -112,6 +112,9 @@ pub fn server_toml(server: &ServerConfig) -> String {
     if let Some(count) = server.max_connections {
         line("max_connections", count.to_string());
     }
+    if let Some(placement) = server.placement {
+        line("placement", toml_literal(placement.as_str()));
+    }
     if let Some(pins) = server.pins {
         line("pins", toml_literal(pins.as_str()));
     }

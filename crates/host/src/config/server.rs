@@ -12,6 +12,7 @@ use super::keys::{self, FOREIGN_IGNORED};
 use super::model::{EraChoice, PackageOrigin, ServerConfig, ServerTimeouts};
 use super::nearest::hint;
 use super::pins::PinMode;
+use super::placement::ServerPlacement;
 use super::server_transport::{BuiltinTransport, HttpFlavour, SandboxConfig, ServerTransport};
 use super::settings::DEFAULT_HEALTH_CHECK;
 use super::table::{ConfigReport, SettingsTable};
@@ -80,6 +81,7 @@ pub(super) fn read_server(
     };
     let timeouts = reader.timeouts(defaults.timeouts);
     let max_connections = reader.table.count("max_connections", reader.report);
+    let placement = reader.table.placement(reader.report);
     let tools = reader.tools();
     let era = reader.era();
     let roots = reader.roots();
@@ -141,6 +143,7 @@ pub(super) fn read_server(
     server.required = required;
     server.timeouts = timeouts;
     server.max_connections = max_connections.or(defaults.max_connections);
+    server.placement = placement;
     server.tools = tools;
     server.pins = pins.or(defaults.pins);
     server.check_arguments = check_arguments.or(defaults.check_arguments).unwrap_or_default();
@@ -149,6 +152,14 @@ pub(super) fn read_server(
     server.sandbox = sandbox;
     server.roots = roots;
     server.origin = origin;
+    if server.is_per_user() && placement == Some(ServerPlacement::One) {
+        report.errors.push(ConfigError::Contradiction {
+            at: entry.at.clone(),
+            server: name.to_owned(),
+            first: "`account` = \"per-user\"".to_owned(),
+            second: "`placement` = \"one\"".to_owned(),
+        });
+    }
     Some(ParsedServer::Server(Box::new(server)))
 }
 

@@ -10,6 +10,7 @@ use super::expand::{ExpandError, ExpansionScope};
 use super::keys::{KeyTable, KeyType};
 use super::nearest::{hint, misspelt_key};
 use super::pins::PinMode;
+use super::placement::ServerPlacement;
 use super::secret::ExpandedText;
 
 /// Errors and warnings that are found while reading.
@@ -204,6 +205,16 @@ impl<'n> SettingsTable<'n> {
         AutoUpdate::read(text).or_else(|| {
             let hint = hint(text, AutoUpdate::ALL.map(AutoUpdate::as_str));
             self.invalid(&entry.node.at, &self.field(entry), "\"off\" or \"patch\"", hint, report)
+        })
+    }
+
+    pub(super) fn placement(&mut self, report: &mut ConfigReport) -> Option<ServerPlacement> {
+        let entry = self.take("placement", report)?;
+        let text = entry.node.as_str().unwrap_or_default();
+        ServerPlacement::read(text).or_else(|| {
+            let hint = hint(text, ServerPlacement::ALL.map(ServerPlacement::as_str));
+            let expected = "\"any\", \"per-user\" or \"one\"";
+            self.invalid(&entry.node.at, &self.field(entry), expected, hint, report)
         })
     }
 

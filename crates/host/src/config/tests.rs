@@ -153,6 +153,7 @@ fn our_format_understands_every_server_setting() {
         park_timeout = "1h"
         health_check = false
         max_connections = 3
+        placement = "one"
         pins = "first-use"
         check_arguments = "off"
         auto_update = "off"
@@ -179,6 +180,9 @@ fn our_format_understands_every_server_setting() {
     assert_eq!(a.timeouts.park, Some(Duration::from_secs(3600)));
     assert_eq!(a.timeouts.health_check, Some(Duration::ZERO), "never");
     assert_eq!(a.max_connections, Some(3));
+    assert_eq!(a.placement(), ServerPlacement::One);
+    assert_eq!(config.server("b").unwrap().placement(), ServerPlacement::PerUser, "a program has a state");
+    assert_eq!(config.server("d").unwrap().placement(), ServerPlacement::Any);
     assert_eq!((a.pins, config.server("b").unwrap().pins), (Some(PinMode::FirstUse), Some(PinMode::Ask)));
     assert_eq!(
         (a.check_arguments, config.server("b").unwrap().check_arguments),

@@ -9,6 +9,7 @@ use super::KeyType::{
 const PIN_MODES: &[&str] = &["ask", "first-use", "off"];
 const ARGUMENT_CHECKS: &[&str] = &["strict", "lax", "off"];
 const AUTO_UPDATES: &[&str] = &["off", "patch"];
+const PLACEMENTS: &[&str] = &["any", "per-user", "one"];
 
 pub(in crate::config) const DEFAULTS: KeyTable = KeyTable {
     path: "defaults",
@@ -178,6 +179,12 @@ pub(in crate::config) const SERVER: KeyTable = KeyTable {
             Count,
             "16",
             "Connections at once. Older servers need one for each application that they ask.",
+        ),
+        Key::new(
+            "placement",
+            OneOf(PLACEMENTS),
+            "",
+            "Nodes of a fleet that run the server: `any`, each for its own requests; `per-user`, one node for each person and application; `one`, one node for all. By default `per-user` for a program, and `any` for all others.",
         ),
         Key::new("tools", Table, "", "Filter of the tools."),
         Key::new("include", Texts, "", "Tools that are offered.").foreign_only(&[
