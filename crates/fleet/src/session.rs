@@ -21,6 +21,13 @@ impl SessionKey {
         Self(digest("session", &[tag, principal, session_id.as_bytes()]))
     }
 
+    /// Computes the key of the claim of a server that one node runs for all nodes. Claims are sessions without streams:
+    /// they have an owner and an epoch, and are adopted and handed over like them.
+    #[must_use]
+    pub fn of_server(server: &str) -> Self {
+        Self(digest("server", &[server.as_bytes()]))
+    }
+
     /// Reads the 64 hexadecimal digits that `Display` writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -28,6 +28,8 @@ pub(crate) enum RelayMutation {
     AdoptWithoutEpoch,
     /// Adoption reads the owner in one step and writes it in another.
     AdoptInTwoSteps,
+    /// Reserving takes what exists for its own.
+    ReserveWhatExists,
     /// Appending does not ask whether a request is pending.
     AppendWithoutPending,
     /// Appending writes as whoever owns the session now.
@@ -43,9 +45,10 @@ pub(crate) enum RelayMutation {
 }
 
 /// Case that has to fail for each mutation.
-const FOUND_BY: [(RelayMutation, &str); 8] = [
+const FOUND_BY: [(RelayMutation, &str); 9] = [
     (RelayMutation::AdoptWithoutEpoch, "adoption_compares_the_epoch"),
     (RelayMutation::AdoptInTwoSteps, "one_of_several_adopters_wins"),
+    (RelayMutation::ReserveWhatExists, "one_of_several_nodes_claims_a_server"),
     (RelayMutation::AppendWithoutPending, "each_request_is_answered_once"),
     (RelayMutation::AppendWithoutFence, "a_former_owner_is_fenced"),
     (RelayMutation::LeaseFromReply, "a_lease_is_measured_from_before_its_request"),
@@ -153,7 +156,14 @@ impl Relay for AlteredRelay {
         record: &'a NewSession,
         lifetime: Duration,
     ) -> RelayFuture<'a, ()> {
-        self.inner.reserve(session, owner, record, lifetime)
+        Box::pin(async move {
+            match self.inner.reserve(session, owner, record, lifetime).await {
+                Err(RelayError::Fenced { now: Some(_) }) if self.is(RelayMutation::ReserveWhatExists) => {
+                    Ok(())
+                }
+                reserved => reserved,
+            }
+        })
     }
 
     fn change<'a>(

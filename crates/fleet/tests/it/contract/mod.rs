@@ -1,5 +1,6 @@
 //! Cases of the contract. Each engine has to pass all of them, and each deliberately broken one fails one.
 
+mod claims;
 mod marks;
 mod nodes;
 mod ownership;
@@ -24,6 +25,13 @@ pub(crate) use cases_of;
 
 /// All cases.
 pub(crate) fn cases() -> Vec<ContractCase> {
-    let parts = [nodes::cases(), sessions::cases(), ownership::cases(), streams::cases(), marks::cases()];
+    let parts = [
+        nodes::cases(),
+        sessions::cases(),
+        ownership::cases(),
+        claims::cases(),
+        streams::cases(),
+        marks::cases(),
+    ];
     parts.into_iter().flatten().collect()
 }
