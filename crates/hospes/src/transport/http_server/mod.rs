@@ -17,6 +17,7 @@ mod middleware;
 mod outcome_unknown;
 mod post;
 mod receive;
+mod request_route;
 mod response;
 mod server;
 mod session_handover;
@@ -29,7 +30,6 @@ pub mod shared_sessions;
 mod sse;
 mod sse_share;
 mod sse_transport;
-mod state_route;
 #[cfg(test)]
 mod tests;
 

@@ -20,6 +20,7 @@ use super::caller::sender;
 use super::endpoint_inner::EndpointInner;
 use super::listen;
 use super::outcome_unknown::{self, AnswerForm, OpenRequest};
+use super::request_route;
 use super::response::{busy_rejection, empty, json, rejection_response};
 use super::session_handover::ActivityGuard;
 use super::session_share::SessionShare;
@@ -28,7 +29,6 @@ use super::shared_sessions::{
     AdoptedSession, DirectoryError, ForwardResult, ForwardedRequest, NewStreamEvent, SessionDirectory,
     SessionForwarder, SessionName, SessionPlace, SharedSession,
 };
-use super::state_route;
 use crate::peer::RequestSender;
 use crate::transport::adapter::{LegacySession, PeerCache, RestoredSession};
 
@@ -65,7 +65,7 @@ pub(super) fn answer<'a>(
 ) -> Option<RoutedResponse<'a>> {
     let directory = inner.directory.as_ref()?;
     let Some(session) = head.session else {
-        return state_route::answer(inner, directory, peers, parts, head, whole);
+        return request_route::answer(inner, directory, peers, parts, head, whole);
     };
     let request = RoutedRequest { inner, directory, parts, head: *head, session, whole: whole.clone() };
     Some(Box::pin(request.answer(peers)))

@@ -92,6 +92,27 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
         let _ = origin;
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// Returns true if one process serves all requests of 2026-07-28 of a caller that have this method and name: the
+    /// values of `Mcp-Method` and `Mcp-Name`. By default each process serves those that it receives.
+    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
+        let _ = (method, name);
+        false
+    }
+
+    /// Finds the process that serves such requests of a caller: of an application, by the name that it gives itself, for
+    /// a principal. `None` if it is this one.
+    ///
+    /// # Errors
+    /// [`DirectoryError::Unavailable`] if that is not known now.
+    fn find_caller_process<'a>(
+        &'a self,
+        principal: Option<&'a str>,
+        application: &'a str,
+    ) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
+        let _ = (principal, application);
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// Process that serves a session.

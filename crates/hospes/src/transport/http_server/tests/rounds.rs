@@ -1,4 +1,4 @@
-//! Rounds of calls of 2026-07-28 whose state another process has sealed.
+//! Requests of 2026-07-28 that another process serves: rounds of calls whose state it has sealed, and those of callers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,8 @@ use super::*;
 struct OneOther {
     known: Mutex<OtherProcess>,
     attempts: Arc<AtomicUsize>,
+    /// Principals and applications that were looked for.
+    callers: Mutex<Vec<(Option<String>, String)>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +40,25 @@ impl SessionDirectory for OneOther {
 
     fn find_origin<'a>(&'a self, origin: &'a str) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
         assert_eq!(origin, "other");
+        self.found()
+    }
+
+    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
+        method == "tools/call" && name == Some("theirs")
+    }
+
+    fn find_caller_process<'a>(
+        &'a self,
+        principal: Option<&'a str>,
+        application: &'a str,
+    ) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
+        self.callers.lock().unwrap().push((principal.map(str::to_owned), application.to_owned()));
+        self.found()
+    }
+}
+
+impl OneOther {
+    fn found(&self) -> DirectoryFuture<'_, Option<Arc<dyn SessionForwarder>>> {
         let found = match *self.known.lock().unwrap() {
             OtherProcess::InDoubt => Err(DirectoryError::Unavailable("the engine is away".to_owned())),
             OtherProcess::Ended => Ok(None),
@@ -64,12 +85,20 @@ impl SessionForwarder for Other {
 }
 
 async fn next_round(directory: &Arc<OneOther>, known: OtherProcess) -> (StatusCode, String) {
+    let params = json!({"name": "ask", "arguments": {}, "requestState": "other.sealed"});
+    send(directory, known, modern(1, "tools/call", params)).await
+}
+
+async fn send(
+    directory: &Arc<OneOther>,
+    known: OtherProcess,
+    request: http::Request<Full<Bytes>>,
+) -> (StatusCode, String) {
     *directory.known.lock().unwrap() = known;
     let endpoint = Endpoint::builder(ProbeService::new())
         .session_directory(Arc::clone(directory) as Arc<dyn SessionDirectory>)
         .build();
-    let params = json!({"name": "ask", "arguments": {}, "requestState": "other.sealed"});
-    let answer = direct(&endpoint, modern(1, "tools/call", params)).await;
+    let answer = direct(&endpoint, request).await;
     let status = answer.status();
     let is_busy = answer.headers().contains_key("retry-after");
     assert_eq!(is_busy, status == StatusCode::SERVICE_UNAVAILABLE);
@@ -94,4 +123,35 @@ async fn a_round_is_served_elsewhere_only_if_the_process_that_asked_has_ended() 
     // Nobody here has sealed that state.
     let (status, text) = next_round(&directory, OtherProcess::Ended).await;
     assert!(status != StatusCode::SERVICE_UNAVAILABLE && text.contains("-32602"), "{status} {text}");
+}
+
+/// Calls of one application for one principal go to one process, and all others are served where they come in.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_follows_its_caller_is_served_by_the_process_of_the_caller() {
+    let directory = Arc::new(OneOther::default());
+    let call = |tool: &str| {
+        let meta = json!({"io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"}});
+        let mut request = modern(1, "tools/call", json!({"name": tool, "arguments": {}, "_meta": meta}));
+        request.extensions_mut().insert(super::super::Principal::new("ann"));
+        request
+    };
+    let (status, text) = send(&directory, OtherProcess::Reached(0), call("theirs")).await;
+    assert_eq!((status, &*text), (StatusCode::OK, "its answer"));
+    let looked = directory.callers.lock().unwrap().drain(..).collect::<Vec<_>>();
+    assert_eq!(looked, [(Some("ann".to_owned()), "test".to_owned())]);
+    // Another tool, and this process as that of the caller.
+    let (status, text) = send(&directory, OtherProcess::Reached(0), call("echo")).await;
+    assert!(status == StatusCode::OK && text != "its answer", "{status} {text}");
+    assert!(directory.callers.lock().unwrap().is_empty());
+    let (status, text) = send(&directory, OtherProcess::Ended, call("theirs")).await;
+    assert!(status != StatusCode::SERVICE_UNAVAILABLE && text.contains("theirs"), "{status} {text}");
+    // Not where it comes in, even if the process cannot be reached.
+    let (status, text) = send(&directory, OtherProcess::Reached(usize::MAX), call("theirs")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    assert!(text.contains("cannot be reached"), "{text}");
+    // A forwarded request goes no further.
+    let mut forwarded = call("theirs");
+    forwarded.extensions_mut().insert(ForwardedRequest);
+    let (status, text) = send(&directory, OtherProcess::Reached(0), forwarded).await;
+    assert!(text != "its answer", "{status} {text}");
 }
