@@ -42,6 +42,9 @@ pub(crate) struct CallerContext {
     /// Time for which the sender may listen, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     listens_ms: Option<u64>,
+    /// Server to which a stream is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<String>,
     /// Span in which the request is forwarded, and its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: Option<(String, Option<String>)>,
@@ -65,6 +68,7 @@ impl CallerContext {
                 .unwrap_or_default(),
             caller: extensions.get::<CallerLabel>().map(|caller| caller.as_str().to_owned()),
             listens_ms: left,
+            server: None,
             trace: extensions
                 .get::<TraceContext>()
                 .map(|trace| (trace.traceparent(), trace.tracestate().map(str::to_owned))),

@@ -21,16 +21,25 @@ use crate::node_list::{NodeList, find_node};
 use crate::owned_session::OwnedSession;
 use crate::owned_stream::OwnedStream;
 use crate::owner_cache::OwnerCache;
+use crate::rendezvous::choose_node;
 use crate::transport::{ForwarderSource, NodeForwarder, NodeTransport};
 
 /// Time for which the list of nodes is used.
 const NODES_LIFETIME: Duration = Duration::from_millis(50);
 /// Time for which the list is used to find the node that has sealed a request state.
 const ORIGINS_LIFETIME: Duration = Duration::from_secs(5);
+/// Time for which the list is used to find the node of a caller.
+const CALLER_NODES_LIFETIME: Duration = Duration::from_secs(1);
 /// Maximum number of sessions that are given away at the same time.
 const MAX_GIVEN_AT_ONCE: usize = 32;
 /// Number of looks at a session whose owner changes meanwhile.
 const MAX_LOOKS: usize = 3;
+
+/// Requests that one node serves for each caller.
+pub trait CallerPlacement: fmt::Debug + Send + Sync + 'static {
+    /// Returns true if one node serves the requests of a caller with this method and name.
+    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool;
+}
 
 /// Directory of the sessions of one endpoint. Cheap to clone; all clones are the same directory.
 #[derive(Clone)]
@@ -46,6 +55,8 @@ pub(crate) struct FleetSessionsInner {
     /// Sessions that this process has owned and may still have in memory.
     held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
     nodes: NodeList,
+    /// Requests that one node serves for each caller; none without servers that need it.
+    placement: Option<Arc<dyn CallerPlacement>>,
     /// Owners of the sessions whose requests were forwarded lately.
     owners: OwnerCache,
     /// Number of sessions that were given away one by one, to take turns.
@@ -68,6 +79,7 @@ impl FleetSessions {
             lifetime,
             held: Mutex::default(),
             nodes: NodeList::default(),
+            placement: None,
             owners: OwnerCache::default(),
             given: AtomicUsize::new(0),
         }))
@@ -75,6 +87,16 @@ impl FleetSessions {
 }
 
 impl FleetSessions {
+    /// Lets one node serve those requests of a caller that `placement` names. To be called before it is cloned; a clone
+    /// keeps what it had.
+    #[must_use]
+    pub fn caller_placement(mut self, placement: Arc<dyn CallerPlacement>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.placement = Some(placement);
+        }
+        self
+    }
+
     /// Gives the sessions of this process to other nodes, and returns their number. Those that take no new sessions get
     /// none. What still runs in a session is fenced off, so the endpoint holds its requests first.
     ///
@@ -266,6 +288,25 @@ impl FleetSessionsInner {
         Ok(nodes)
     }
 
+    /// Finds the node that serves a caller, among those that take new sessions. While the nodes cannot be listed, the last
+    /// list counts, whatever its age.
+    async fn find_caller_node(
+        &self,
+        principal: Option<&str>,
+        application: &str,
+    ) -> Option<Arc<dyn SessionForwarder>> {
+        let nodes = match self.living_nodes(CALLER_NODES_LIFETIME).await {
+            Ok(nodes) => nodes,
+            Err(_) => self.nodes.last(),
+        };
+        let serving = nodes.iter().filter(|node| node.state == NodeState::Serving);
+        let node = choose_node(serving, &[principal.unwrap_or_default().as_bytes(), application.as_bytes()]);
+        // Without a list this node is the only one that it knows.
+        let node = node.filter(|node| !self.membership.is_own(node.id))?.clone();
+        let source = ForwarderSource::Listed(self.nodes.clone());
+        Some(Arc::new(NodeForwarder::new(Arc::clone(&self.transport), node, source)))
+    }
+
     /// Finds the node that has or had this id. A node that ended a moment ago refuses the connection, so an older list does;
     /// while the nodes cannot be listed, also one of any age.
     async fn find_origin(&self, origin: &str) -> Result<Option<Arc<dyn SessionForwarder>>, DirectoryError> {
@@ -307,6 +348,18 @@ impl SessionDirectory for FleetSessions {
 
     fn find_origin<'a>(&'a self, origin: &'a str) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
         self.0.find_origin(origin).boxed()
+    }
+
+    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
+        self.0.placement.as_ref().is_some_and(|placement| placement.follows_caller(method, name))
+    }
+
+    fn find_caller_process<'a>(
+        &'a self,
+        principal: Option<&'a str>,
+        application: &'a str,
+    ) -> DirectoryFuture<'a, Option<Arc<dyn SessionForwarder>>> {
+        self.0.find_caller_node(principal, application).map(Ok).boxed()
     }
 }
 

@@ -43,6 +43,8 @@
 //! | `directory` | [`FleetSessions`]: reserve, find and adopt sessions |
 //! | `owned_session`, `owned_stream` | a session that this process owns, and its event streams |
 //! | `owner_cache`, `node_list` | owners of sessions whose requests are forwarded, and the nodes as they were last listed |
+//! | `rendezvous` | choice of the node that serves a caller |
+//! | `server_claims` | [`ServerClaims`]: servers that one node runs for all nodes |
 //! | `transport` | [`NodeTransport`], which forwards requests to other nodes |
 //! | `peers`, `node_server` | both ends of the connections between nodes: HTTP/2 with mutual TLS |
 //! | `certificates` | [`FleetSecrets`], and the certificates that are derived from them |
@@ -61,13 +63,16 @@ mod owned_session;
 mod owned_stream;
 mod owner_cache;
 mod peers;
+mod rendezvous;
+mod server_claims;
 mod transport;
 
 pub use certificates::{CertificateError, FleetSecrets};
-pub use directory::FleetSessions;
+pub use directory::{CallerPlacement, FleetSessions};
 pub use measured_relay::MeasuredRelay;
 pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
 pub use node_metrics::NodeMetrics;
-pub use node_server::{NodeListener, NodeServer};
-pub use peers::NodePeers;
+pub use node_server::{AcceptedServer, NodeListener, NodeServer};
+pub use peers::{NodePeers, NodeStream, ServerConnection};
+pub use server_claims::{ClaimHold, ClaimedPlace, ServerClaims};
 pub use transport::NodeTransport;

@@ -10,14 +10,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use hospes::transport::http_server::shared_sessions::ForwardedRequest;
 use hospes::transport::http_server::{Body, Endpoint};
 use hospes_fleet::node::NodeId;
-use http::{Request, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -25,9 +28,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
 
-use crate::caller_context::{ContextKeys, EXPORTER_LABEL};
+use crate::caller_context::{CallerContext, ContextKeys, EXPORTER_LABEL};
 use crate::certificates::{FleetSecrets, NodeTls, is_certificate_of};
 use crate::membership::Membership;
+use crate::peers::NodeStream;
 
 /// Maximum number of connections from other nodes: the limit `max_node_connections`.
 const MAX_CONNECTIONS: usize = 1024;
@@ -44,6 +48,29 @@ const MAX_HEADER_BYTES: u32 = 192 * 1024;
 /// Longest request, in bytes. Endpoints have limits of their own, which are lower.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
 
+/// Header with the revision that a server speaks, in the response to the request for a stream to it.
+pub(crate) const REVISION: &str = "hospes-revision";
+/// Longest reason for which a stream was refused, in bytes.
+pub(crate) const MAX_REASON_BYTES: usize = 4096;
+
+/// Finds a server of this node for another one. The error is a sentence.
+type ServerLookup = dyn Fn(String) -> BoxFuture<'static, Result<AcceptedServer, String>> + Send + Sync;
+
+/// Server that this node runs for another one.
+#[expect(clippy::exhaustive_structs, reason = "a pair that callers make")]
+pub struct AcceptedServer {
+    /// Revision that the server speaks.
+    pub revision: String,
+    /// Serves the messages on a stream. Each is a line.
+    pub serve: Box<dyn FnOnce(NodeStream) -> BoxFuture<'static, ()> + Send>,
+}
+
+impl fmt::Debug for AcceptedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcceptedServer").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
 /// Finds the endpoint of a path.
 type EndpointLookup = dyn Fn(&str) -> Option<Endpoint> + Send + Sync;
 
@@ -58,6 +85,7 @@ struct NodeServerShared {
     membership: Membership,
     tls: NodeTls,
     endpoints: Box<EndpointLookup>,
+    servers: Option<Box<ServerLookup>>,
     permits: Arc<Semaphore>,
 }
 
@@ -69,7 +97,7 @@ impl NodeServer {
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<NodeListener> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(NodeListener { listener, address })
+        Ok(NodeListener { listener, address, servers: None })
     }
 
     /// Returns the address that was taken.
@@ -119,10 +147,10 @@ impl NodeServer {
 }
 
 /// Address at which a node listens, before its membership is known: others are told the address when it joins.
-#[derive(Debug)]
 pub struct NodeListener {
     listener: TcpListener,
     address: SocketAddr,
+    servers: Option<Box<ServerLookup>>,
 }
 
 impl NodeListener {
@@ -144,9 +172,20 @@ impl NodeListener {
             membership,
             tls: NodeTls::new(secrets),
             endpoints: Box::new(endpoints),
+            servers: self.servers,
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         };
         NodeServer { listener: self.listener, address: self.address, shared: Arc::new(shared) }
+    }
+
+    /// Runs servers for the other nodes; `servers` finds one by its label, or says why it does not run here.
+    #[must_use]
+    pub fn servers(
+        mut self,
+        servers: impl Fn(String) -> BoxFuture<'static, Result<AcceptedServer, String>> + Send + Sync + 'static,
+    ) -> Self {
+        self.servers = Some(Box::new(servers));
+        self
     }
 }
 
@@ -211,21 +250,20 @@ impl NodeConnection {
         is_from
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+        if request.method() == Method::CONNECT {
+            let upgrade = hyper::upgrade::on(&mut request);
+            return self.open_stream(&request.into_parts().0, upgrade).await;
+        }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = Limited::new(body, MAX_REQUEST_BYTES).collect().await else {
             return refusal("its body is incomplete or too long");
         };
         let body: Bytes = body.to_bytes();
-        let Some(context) = self.keys.open(&parts, &body) else {
-            return refusal("its caller context is not signed for this connection and request");
+        let context = match self.caller(&parts, &body) {
+            Ok(context) => context,
+            Err(why) => return refusal(why),
         };
-        if !self.is_from(context.from) {
-            return refusal("its caller context is that of another node than the certificate");
-        }
-        if !self.shared.membership.is_owner(context.to) {
-            return refusal("it is for an earlier id of this process, or this node has no lease");
-        }
         let Some(endpoint) = (self.shared.endpoints)(parts.uri.path()) else {
             return refusal("no endpoint has its path");
         };
@@ -237,6 +275,53 @@ impl NodeConnection {
         parts.extensions.insert(ForwardedRequest);
         endpoint.handle(Request::from_parts(parts, Full::new(body))).await
     }
+
+    /// Returns the context of a request, which has to be for this process under its present id. Whether this node has a
+    /// lease is asked where a session is served: other requests are forwarded while the engine is away, too.
+    fn caller(&self, parts: &Parts, body: &[u8]) -> Result<CallerContext, &'static str> {
+        let context = self.keys.open(parts, body);
+        let context = context.ok_or("its caller context is not signed for this connection and request")?;
+        if !self.is_from(context.from) {
+            return Err("its caller context is that of another node than the certificate");
+        }
+        if self.shared.membership.id() != context.to {
+            return Err("it is for an earlier id of this process");
+        }
+        Ok(context)
+    }
+
+    /// Opens a stream to a server that this node runs.
+    async fn open_stream(&self, parts: &Parts, upgrade: OnUpgrade) -> Response<Body> {
+        let context = match self.caller(parts, b"") {
+            Ok(context) => context,
+            Err(why) => return refusal(why),
+        };
+        let (Some(server), Some(servers)) = (context.server, &self.shared.servers) else {
+            return refusal("it names no server, or this node runs none for others");
+        };
+        let accepted = match servers(server).await {
+            Ok(accepted) => accepted,
+            Err(mut why) => {
+                why.truncate(why.floor_char_boundary(MAX_REASON_BYTES));
+                let mut response = Response::new(Body::from(Bytes::from(why)));
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                return response;
+            }
+        };
+        let mut response = Response::new(Body::from(Bytes::new()));
+        let Ok(revision) = HeaderValue::from_str(&accepted.revision) else {
+            return refusal("the revision of the server is no header value");
+        };
+        response.headers_mut().insert(REVISION, revision);
+        // The stream is opened once this response is sent, and outlives the request.
+        tokio::spawn(async move {
+            match upgrade.await {
+                Ok(stream) => (accepted.serve)(TokioIo::new(stream)).await,
+                Err(error) => tracing::debug!(%error, "a stream to a server was not opened"),
+            }
+        });
+        response
+    }
 }
 
 /// Refuses a request that was not processed, so that its node looks for another way.
@@ -245,6 +330,12 @@ fn refusal(why: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::from(Bytes::new()));
     *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
     response
+}
+
+impl fmt::Debug for NodeListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeListener").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for NodeServer {

@@ -23,6 +23,7 @@ use http::{HeaderName, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -35,6 +36,7 @@ use crate::caller_context::{CALLER, CallerContext, ContextKeys, EXPORTER_LABEL};
 use crate::certificates::{FleetSecrets, NodeTls, server_name};
 use crate::membership::Membership;
 use crate::node_metrics::{NodeMetrics, forward_text};
+use crate::node_server::{MAX_REASON_BYTES, REVISION};
 use crate::transport::NodeTransport;
 
 /// Maximum time to connect to a node.
@@ -53,6 +55,19 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 /// Maximum number of nodes whose connections are kept.
 const MAX_PEERS: usize = 256;
+
+/// Byte stream between a node and a server at another one.
+pub type NodeStream = TokioIo<Upgraded>;
+
+/// Stream to a server that another node runs.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a pair that callers take apart")]
+pub struct ServerConnection {
+    /// Revision that the server speaks.
+    pub revision: String,
+    /// Its messages, as lines.
+    pub stream: NodeStream,
+}
 
 /// Connections of a node to the others.
 pub struct NodePeers {
@@ -232,6 +247,43 @@ impl NodePeers {
                 None
             }
         }
+    }
+
+    /// Opens a stream to a server that another node runs.
+    ///
+    /// # Errors
+    /// Returns why there is none, as a sentence.
+    pub async fn open_server(&self, node: &NodeRecord, server: &str) -> Result<ServerConnection, String> {
+        let address = &node.address;
+        let unreached = || format!("the node {address}, which runs the server, cannot be reached");
+        let peer = self.peer(node.id);
+        // Not among the short calls: it stays open.
+        let mut open = self.connection(node, &peer.streams).await.ok_or_else(unreached)?;
+        let mut request = Request::new(Full::new(Bytes::new()));
+        (*request.method_mut(), *request.uri_mut()) =
+            (Method::CONNECT, Uri::from_static("servers.hospes:443"));
+        let (mut parts, body) = request.into_parts();
+        let mut context = CallerContext::of(&parts, open.from, node.id);
+        context.server = Some(server.to_owned());
+        let signed = open.keys.sign(&context, &parts, b"").ok_or_else(unreached)?;
+        parts.headers.insert(CALLER, signed);
+        open.sender.ready().await.map_err(|_| unreached())?;
+        let response = open.sender.send_request(Request::from_parts(parts, body)).await;
+        let mut response = response.map_err(|error| format!("{}: {error}", unreached()))?;
+        if response.status() != StatusCode::OK {
+            let status = response.status();
+            let reason = Limited::new(response.into_body(), MAX_REASON_BYTES).collect().await;
+            let reason = reason.map(|reason| String::from_utf8_lossy(&reason.to_bytes()).into_owned());
+            let reason = reason.ok().filter(|reason| !reason.is_empty());
+            return Err(reason
+                .unwrap_or_else(|| format!("the node {address} does not run the server now ({status})")));
+        }
+        let revision = response.headers().get(REVISION).and_then(|revision| revision.to_str().ok());
+        let revision =
+            revision.ok_or_else(|| format!("the node {address} did not say the revision"))?.to_owned();
+        let stream =
+            hyper::upgrade::on(&mut response).await.map_err(|error| format!("{}: {error}", unreached()))?;
+        Ok(ServerConnection { revision, stream: TokioIo::new(stream) })
     }
 
     async fn forward_to(&self, node: &NodeRecord, parts: Parts, body: Bytes) -> ForwardResult {

@@ -4,6 +4,7 @@
 // The harness runs servers as Debian has them.
 #![cfg(target_os = "linux")]
 
+mod claims;
 mod cluster;
 mod connections;
 mod sessions;
