@@ -22,7 +22,7 @@ use crate::guard::PolicyEnforcer;
 use crate::metrics::HostMetrics;
 use crate::pins::{PinManager, PinningConfig, format_error_chain};
 use crate::sampling::Sampler;
-use crate::server::UpstreamConnector;
+use crate::server::{ServerPlaces, UpstreamConnector};
 use crate::upstream::{ServerMemory, UpstreamEntry, UpstreamState, UpstreamStatus};
 
 mod builtin;
@@ -60,6 +60,12 @@ impl RequestStateConfig {
     #[must_use]
     pub fn keys_for(&self, gateway: &Gateway) -> StateKeyRing {
         self.keys.clone().for_audience(&gateway.state_audience())
+    }
+
+    /// Returns the keys for the streams of other nodes to a server that this node runs for them.
+    #[must_use]
+    pub fn keys_for_server(&self, server: &str) -> StateKeyRing {
+        self.keys.clone().for_audience(&format!("placed server {server}"))
     }
 }
 
@@ -117,6 +123,7 @@ pub struct HostBuilder {
     tasks: Option<TaskRecords>,
     file_problems: FileProblems,
     metrics: Arc<HostMetrics>,
+    places: Option<Arc<dyn ServerPlaces>>,
 }
 
 impl HostBuilder {
@@ -204,6 +211,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets the nodes that run servers with placement `one`. Without it, this host runs them all.
+    #[must_use]
+    pub fn places(mut self, places: Arc<dyn ServerPlaces>) -> Self {
+        self.places = Some(places);
+        self
+    }
+
     /// Starts all servers, and waits for none.
     ///
     /// # Errors
@@ -223,8 +237,19 @@ impl HostBuilder {
         let epoch = Arc::clone(&self.file_problems.epoch);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));
-        let Self { settings, memory, guard, accounts, sampler, tasks, metrics, builtins, connectors, .. } =
-            self;
+        let Self {
+            settings,
+            memory,
+            guard,
+            accounts,
+            sampler,
+            tasks,
+            metrics,
+            builtins,
+            connectors,
+            places,
+            ..
+        } = self;
         let launcher = ServerLauncher {
             memory: Arc::clone(&memory),
             epoch: Arc::clone(&epoch),
@@ -233,6 +258,7 @@ impl HostBuilder {
             guard: guard.clone(),
             accounts: accounts.clone(),
             metrics: Arc::clone(&metrics),
+            places,
             // With no permits no process would ever start.
             starts: Arc::new(Semaphore::new(settings.max_starting.max(1))),
             settings: settings.clone(),
@@ -338,6 +364,7 @@ impl Host {
             tasks: None,
             file_problems: FileProblems::default(),
             metrics: Arc::default(),
+            places: None,
         }
     }
 

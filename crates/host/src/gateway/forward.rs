@@ -2,15 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::task::Poll;
 
 use hospes::{Call, Outcome, PendingInput};
-use hospes_model::{
-    CallToolResult, ContentBlock, InputRequest, Meta, Method, RawJson, Reply, RpcError, code,
-};
+use hospes_model::{ContentBlock, InputRequest, Method, RawJson, Reply, RpcError, code};
 use memchr::memmem;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::declared_extensions::is_extension_method;
 use super::handle::Gateway;
@@ -21,7 +17,7 @@ use super::{elicitation, result_identity};
 use crate::catalogue::{MergedCatalogue, show_in, template_matches};
 use crate::metrics::excluded;
 use crate::sampling::SamplingCause;
-use crate::server::{CapabilitySet, UpstreamServer, decoded};
+use crate::server::{CapabilitySet, UpstreamServer, decoded, lost_call};
 use crate::upstream::{ReadyConnection, SendTurn};
 
 /// Destination of a call.
@@ -51,7 +47,13 @@ impl Gateway {
             lease.finish();
             return match refusal {
                 StateRefusal::Invalid(error) => Err(error),
-                StateRefusal::LostCall => Ok(lost_call(&call.method, &server.label())),
+                StateRefusal::LostCall => {
+                    let ended = format!(
+                        "The connection to the server `{}` ended while this call waited for an answer",
+                        server.label()
+                    );
+                    Ok(lost_call(&call.method, &ended))
+                }
             };
         }
         // The answers of `tasks/update` are in its params and not in the round.
@@ -126,7 +128,7 @@ impl Gateway {
         loop {
             // A copy, because the same call goes out again with the answers of the next round.
             let onward = Call::new(call.method.clone(), params.clone(), call.context.clone());
-            let questions = match send_in_turn(live, onward, &mut turn).await {
+            let questions = match live.call_in_turn(onward, &mut turn).await {
                 Outcome::InputRequired(questions) => questions,
                 outcome => return outcome,
             };
@@ -219,18 +221,6 @@ impl Gateway {
     }
 }
 
-/// Sends a call. If it had to wait for the connection, the next call that waits may go once this one is sent.
-async fn send_in_turn(live: &ReadyConnection, call: Call, turn: &mut Option<SendTurn>) -> Outcome {
-    let mut calling = std::pin::pin!(live.connection.call(call));
-    // The first poll sends the call.
-    let first = std::future::poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
-    drop(turn.take());
-    match first {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => calling.await,
-    }
-}
-
 /// Returns a server's questions as the application sees them.
 fn present_questions(mut questions: PendingInput, server: &str, holder: Option<u64>) -> PendingInput {
     let inner = questions.round.carried.as_deref();
@@ -297,22 +287,6 @@ fn verify_round_state<'a>(
         return Err(StateRefusal::LostCall);
     }
     Ok(carried.inner)
-}
-
-/// Returns the outcome of a call that was waiting for an answer when its connection ended. It may have taken effect, so it
-/// is not sent again, and the client is not asked to send it again. Models see results of tools and rarely errors.
-fn lost_call(method: &Method, server: &str) -> Outcome {
-    let why = format!(
-        "The connection to the server `{server}` ended while this call waited for an answer. It may or may not have taken \
-         effect; check before repeating it."
-    );
-    match method {
-        Method::ToolsCall => {
-            let mark = Meta::new().with("outcome", "unknown");
-            Outcome::Complete(CallToolResult::error(why).with_meta(mark).into())
-        }
-        _ => Outcome::Failed(RpcError::internal(why).with_data(&json!({ "outcome": "unknown" }))),
-    }
 }
 
 /// Returns whether there may be a member that holds a URI: one pass looks for the end that `uri`, `resourceUri` and

@@ -7,6 +7,7 @@ use super::host_status::HostStatus;
 use super::profile_table::GatewayScope;
 use crate::config::ProfileConfig;
 use crate::server::{ServerFolders, UpstreamListing};
+use crate::upstream::PlacedServer;
 
 /// There is no server of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +93,18 @@ impl HostServers {
     #[must_use]
     pub fn folders(&self, server: &str) -> ServerFolders {
         self.slot(server).map(|slot| slot.server.folders.clone()).unwrap_or_default()
+    }
+
+    /// Returns a server that this node of a fleet runs for the others, once it is ready.
+    ///
+    /// # Errors
+    /// Returns why the server is not ready, as a sentence.
+    pub async fn placed(&self, server: &str) -> Result<PlacedServer, String> {
+        let slot =
+            self.slot(server).map_err(|error| format!("{error}: all nodes need the same configuration"))?;
+        let upstream =
+            slot.of(None).ok_or_else(|| format!("the server `{server}` has an account for each user"))?;
+        PlacedServer::new(upstream, self.0.settings.call_wait).await
     }
 
     pub(super) fn slot(&self, server: &str) -> Result<&crate::upstream::UpstreamEntry, UnknownServerError> {

@@ -10,6 +10,7 @@
 mod account_login;
 mod admission;
 mod call_record;
+mod caller_placement;
 mod declared_extensions;
 mod discovery;
 mod elicitation;

@@ -27,6 +27,11 @@ const PROFILE_MARK: char = '@';
 /// Time limit for a server to cancel a task that has to end.
 const END_WAIT: Duration = Duration::from_secs(10);
 
+/// Returns the prefix of the server in the label of a shown task id, tool or prompt.
+pub(super) fn label_prefix(label: &str) -> &str {
+    label.split_once(PROFILE_MARK).map_or(label, |(prefix, _)| prefix)
+}
+
 impl Gateway {
     /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
     pub(super) async fn handle_task_request(
@@ -318,10 +323,8 @@ impl Gateway {
     /// Returns the server that the shown id of a task names, if the gateway shows it, and the id at that server.
     fn task_server<'i>(&self, shown: &'i str) -> Option<(usize, &'i str)> {
         let (label, id) = shown.split_once(SEPARATOR)?;
-        let (prefix, profile) = match label.split_once(PROFILE_MARK) {
-            Some((prefix, profile)) => (prefix, Some(profile)),
-            None => (label, None),
-        };
+        let prefix = label_prefix(label);
+        let profile = label.split_once(PROFILE_MARK).map(|(_, profile)| profile);
         let (prefixes, upstreams) = (self.shared.upstreams.prefixes(), &self.shared.upstreams);
         let fits = |position: usize| {
             upstreams[position].server.profile.as_deref() == profile && self.shared.sees(self.scope, position)

@@ -40,6 +40,7 @@ mod listed;
 mod meanwhile;
 mod measured;
 mod pinned;
+mod placed;
 mod planned;
 mod poisoned;
 mod preset;

@@ -7,15 +7,19 @@ use tokio::sync::Semaphore;
 use super::builtin::{self, BuiltinConnector};
 use super::{BuiltinFactory, ConnectorFactory};
 use crate::accounts::UpstreamAccounts;
-use crate::config::{BuiltinTransport, ExpandedText, HostSettings, ServerConfig, ServerTransport};
+use crate::config::{
+    BuiltinTransport, ExpandedText, HostSettings, ServerConfig, ServerPlacement, ServerTransport,
+};
 use crate::guard::PolicyEnforcer;
 use crate::metrics::HostMetrics;
 use crate::pins::{PinMember, target};
 use crate::server::{
-    LaunchRecorder, MeasuredConnector, ServerFolders, UpstreamConnector, UpstreamEpoch, UpstreamServer,
+    LaunchRecorder, MeasuredConnector, ServerFolders, ServerPlaces, UpstreamConnector, UpstreamEpoch,
+    UpstreamServer,
 };
 use crate::upstream::{
-    RootsPolicy, RootsRules, ServerMemory, Upstream, UpstreamEntry, client_connector, definition,
+    PlacedConnector, RootsPolicy, RootsRules, ServerMemory, Upstream, UpstreamEntry, client_connector,
+    definition,
 };
 
 /// Starts servers, with what all of them share.
@@ -28,6 +32,8 @@ pub(super) struct ServerLauncher {
     pub(super) guard: Option<Arc<PolicyEnforcer>>,
     pub(super) accounts: Option<UpstreamAccounts>,
     pub(super) metrics: Arc<HostMetrics>,
+    /// Nodes that run servers with placement `one`, in a fleet.
+    pub(super) places: Option<Arc<dyn ServerPlaces>>,
     /// Permits of processes that start at once.
     pub(super) starts: Arc<Semaphore>,
 }
@@ -44,6 +50,12 @@ impl ServerLauncher {
         let connector = match &self.connectors {
             Some(connectors) => connectors(&config, &self.settings),
             None => self.connector(&config, &roots, server.launches.clone()),
+        };
+        let connector = match &self.places {
+            Some(places) if server.placement == ServerPlacement::One => {
+                PlacedConnector::wrap(connector, places, &config, &self.settings)
+            }
+            _ => connector,
         };
         let connector = MeasuredConnector::wrap(connector, &self.metrics, &server.name, &config.transport);
         let max = config.max_connections.unwrap_or(self.settings.max_connections);
@@ -105,6 +117,7 @@ impl ServerLauncher {
             known: builtin::labels(&config.transport),
             package: builtin::package(&config.transport),
             check_arguments: config.check_arguments,
+            placement: config.placement(),
             folders: ServerFolders::of(config),
             transport: config.transport.kind(),
             // With an era in the configuration there is nothing to find out or to remember.

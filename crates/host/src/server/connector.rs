@@ -41,6 +41,11 @@ pub trait UpstreamConnector: Send + Sync + 'static {
         None
     }
 
+    /// Returns the address of the node of a fleet that runs the server, if this one does not.
+    fn node(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// Returns true if there are tokens of a sign-in at the server. `None` if the server has no account that everybody
     /// shares.
     fn has_sign_in(&self) -> ConnectorFuture<'_, Option<bool>> {

@@ -69,6 +69,10 @@ impl UpstreamConnector for MeasuredConnector {
         self.inner.changes()
     }
 
+    fn node(&self) -> Option<Arc<str>> {
+        self.inner.node()
+    }
+
     fn has_sign_in(&self) -> ConnectorFuture<'_, Option<bool>> {
         self.inner.has_sign_in()
     }

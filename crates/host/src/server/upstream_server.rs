@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use super::definition_gate::{DefinitionGate, ListingRecorder};
 use super::launch_recorder::LaunchRecorder;
 use super::server_folders::ServerFolders;
-use crate::config::{ArgumentCheck, BackoffPolicy, server_label};
+use crate::config::{ArgumentCheck, BackoffPolicy, ServerPlacement, server_label};
 
 /// Package that a server runs, if there are built-in labels for it.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct UpstreamServer {
     pub(crate) package: Option<ServerPackage>,
     /// Strictness with which arguments of its tools are checked.
     pub(crate) check_arguments: ArgumentCheck,
+    /// Nodes of a fleet that run it.
+    pub(crate) placement: ServerPlacement,
     /// Folders of this machine that the server can reach.
     pub(crate) folders: ServerFolders,
     /// Transport: `stdio`, `http` or `builtin`.

@@ -373,7 +373,7 @@ pub(crate) fn in_memory(name: &Arc<str>, client: Client) -> UpstreamConnection {
 }
 
 /// Wraps a client as a connection to the server of this name.
-fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> UpstreamConnection {
+pub(super) fn connection(name: &Arc<str>, client: Client, secrets: &Arc<SecretValues>) -> UpstreamConnection {
     let (calls, missing_sign_in) = (Arc::new(watch::Sender::new(0)), Arc::default());
     let named = NamedClientService {
         name: Arc::clone(name),

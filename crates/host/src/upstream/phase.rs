@@ -1,10 +1,15 @@
 //! State of a supervised connection, and the items it offers.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
+use hospes::{Call, Outcome};
 use hospes_model::{Implementation, Revision, ServerCapabilities};
 use tokio::time::Instant;
 
+use super::line::SendTurn;
 use super::result_validator::ResultValidator;
 use crate::server::{DefinitionHashes, UpstreamConnectError, UpstreamConnection, UpstreamListing};
 
@@ -61,6 +66,18 @@ impl ReadyConnection {
 
     pub(crate) fn capabilities(&self) -> &ServerCapabilities {
         &self.connection.capabilities
+    }
+
+    /// Sends a call. If it had to wait for the connection, the next call that waits may go once this one is sent.
+    pub(crate) async fn call_in_turn(&self, call: Call, turn: &mut Option<SendTurn>) -> Outcome {
+        let mut calling = pin!(self.connection.call(call));
+        // The first poll sends the call.
+        let first = poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
+        drop(turn.take());
+        match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => calling.await,
+        }
     }
 
     pub(crate) fn implementation(&self) -> Option<&Implementation> {

@@ -11,6 +11,7 @@ use super::line::SupervisedConnection;
 use super::phase::ReadyConnection;
 use super::server_memory::ServerMemory;
 use super::status::UpstreamStatus;
+use crate::config::ServerPlacement;
 use crate::server::{CapabilitySet, UpstreamConnector, UpstreamEpoch, UpstreamListing, UpstreamServer};
 
 /// A server and its connections.
@@ -33,15 +34,25 @@ impl Upstream {
         epoch: Arc<UpstreamEpoch>,
         max_connections: usize,
     ) -> Self {
+        // One process serves as many applications as possible, and most of them come without abilities.
+        let abilities = match server.placement {
+            ServerPlacement::One => CapabilitySet::NONE,
+            ServerPlacement::Any | ServerPlacement::PerUser => memory.abilities(),
+        };
         let line = SupervisedConnection::start(
             Arc::clone(&server),
-            memory.abilities(),
+            abilities,
             Arc::clone(&connector),
             Arc::clone(&memory),
             Arc::clone(&epoch),
         );
         let seats = Mutex::new(ConnectionPool::new(line));
         Self { server, max_connections, connector, memory, epoch, seats }
+    }
+
+    /// Returns the permanent connection.
+    pub(super) fn primary(&self) -> Arc<SupervisedConnection> {
+        Arc::clone(self.seats.lock().primary())
     }
 
     /// Returns true if there are tokens of a sign-in at the server. `None` if it has no account that everybody shares.
@@ -141,6 +152,7 @@ impl Upstream {
         let seats = self.seats.lock();
         let mut status = UpstreamStatus::of(&self.server, &seats.primary().phase());
         status.connections = seats.len();
+        status.node = self.connector.node().as_deref().map(str::to_owned);
         status.process = self.connector.process().map(Arc::unwrap_or_clone);
         status
     }

@@ -99,6 +99,9 @@ pub struct UpstreamStatus {
     /// Number of connections to the server.
     #[serde(default)]
     pub connections: usize,
+    /// Address of the node of a fleet that runs the server, if this one does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Last launch of the server's process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ServerProcess>,
@@ -154,6 +157,7 @@ impl UpstreamStatus {
             needs_review: false,
             warnings: Vec::new(),
             connections: 0,
+            node: None,
             process: None,
             roots: Vec::new(),
             extensions: Vec::new(),
