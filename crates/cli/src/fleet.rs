@@ -5,10 +5,13 @@ mod engine_settings;
 mod fleet_metrics;
 mod flows;
 mod node;
+mod placement;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use hospes_host::config::{FleetConfig, HostConfig, Secret};
+use hospes_host::server::ServerPlaces;
 use hospes_store::{PostgresSettings, SharedAuditLog, StateStore, StoreError};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -33,6 +36,14 @@ impl HostFleet {
     pub(crate) async fn beside(config: &HostConfig) -> CliResult<Option<Self>> {
         let shared = SharedState::connect(config).await?;
         Ok(shared.map(|shared| Self { databases: shared.databases, state: shared.state, member: None }))
+    }
+
+    /// Returns the nodes that run servers with placement `one`.
+    pub(crate) fn places(&self) -> Arc<dyn ServerPlaces> {
+        match &self.member {
+            Some(member) => member.places(),
+            None => Arc::new(placement::OutsidePlaces),
+        }
     }
 
     /// Returns the audit record of all nodes.

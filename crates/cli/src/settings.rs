@@ -217,6 +217,9 @@ pub(crate) async fn build_host(
     if let Some(file) = paths::memory_file() {
         builder = builder.memory(file);
     }
+    if let Some(fleet) = &fleet {
+        builder = builder.places(fleet.places());
+    }
     let stores = (state.as_ref(), fleet.as_ref());
     let guard = enforcement::build_enforcer(options, stores, (files, record), effects, output).await?;
     builder = builder.guard(guard);

@@ -213,7 +213,8 @@ impl EffectServers {
         // The strings of JSON are strings of TOML. Each session has a connection of its own to the older server.
         let url = format!("http://127.0.0.1:{port}/mcp");
         let tables = format!(
-            "[servers.legacy]\nurl = {}\nmax_connections = 1024\n[servers.modern]\ncommand = {}\nargs = {}\n",
+            "[servers.legacy]\nurl = {}\nmax_connections = 1024\n\
+             [servers.modern]\nplacement = \"any\"\ncommand = {}\nargs = {}\n",
             json!(url),
             json!(program.to_string_lossy()),
             json!(["serve", "2026-07-28", effects])

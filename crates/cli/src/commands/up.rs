@@ -183,7 +183,8 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let server = server.middleware(HealthPages { state: Arc::clone(&health), front });
     // Nothing is ever sent: dropping the sender ends serving.
     let (close, closed) = oneshot::channel::<Infallible>();
-    let mut serving_nodes = Box::pin(serve_nodes(node, all.clone(), others.clone()));
+    let shared_endpoints = (all.clone(), others.clone());
+    let mut serving_nodes = Box::pin(serve_nodes(node, shared_endpoints, host.servers(), rounds.clone()));
     // Served from now on, so that balancers learn that the host is starting. Requests of applications wait.
     let mut serving = Box::pin(server.serve_until(async { drop(closed.await) }));
     let mut scraping = Box::pin(MetricsListener::serve_if_any(scraped, host.servers()));
@@ -241,6 +242,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             tokio::time::sleep(args.drain_notice.unwrap_or_default()).await;
             if let Some(member) = &member {
                 hand_over(member, (&all, &others), grace).await;
+                member.give_servers_up().await;
             }
             close_screen(screen.as_ref(), &startup, output).await;
             drop(close);
@@ -421,9 +423,14 @@ pub(crate) fn request_state(host: &Host) -> CliResult<Option<RequestStateConfig>
 }
 
 /// Serves the other nodes, if there are any. Never returns.
-async fn serve_nodes(node: Option<FleetNode>, main: Endpoint, others: EndpointSet) -> Infallible {
+async fn serve_nodes(
+    node: Option<FleetNode>,
+    endpoints: (Endpoint, EndpointSet),
+    servers: HostServers,
+    rounds: Option<RequestStateConfig>,
+) -> Infallible {
     match node {
-        Some(node) => node.serve(main, others).await,
+        Some(node) => node.serve(endpoints, servers, rounds).await,
         None => std::future::pending().await,
     }
 }
@@ -469,7 +476,7 @@ fn endpoint(
     member: Option<&FleetMember>,
 ) -> Endpoint {
     let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
-    let mut endpoint = Endpoint::builder(gateway).path(path).sse(servers.is_some());
+    let mut endpoint = Endpoint::builder(gateway.clone()).path(path).sse(servers.is_some());
     if let Some(servers) = servers {
         endpoint = endpoint.pages(move |parts| not_found(&servers, parts));
     }
@@ -477,7 +484,7 @@ fn endpoint(
         endpoint = endpoint.state_keys(keys).state_lifetime(lifetime);
     }
     if let Some(member) = member {
-        endpoint = member.share(endpoint, path);
+        endpoint = member.share(endpoint, path, gateway);
     }
     let endpoint = hosts.iter().fold(endpoint, |endpoint, host| endpoint.allow_host(host));
     origins.iter().fold(endpoint, |endpoint, origin| endpoint.allow_origin(origin)).build()

@@ -6,16 +6,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint, EndpointBuilder, EndpointSet};
 use hospes_fleet::Relay;
 use hospes_fleet::redis::{RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
-use hospes_host::SharedFlowLabels;
 use hospes_host::approvals::ApprovalNodes;
 use hospes_host::config::{FleetConfig, HostConfig};
+use hospes_host::server::ServerPlaces;
+use hospes_host::{Gateway, HostServers, RequestStateConfig, SharedFlowLabels};
 use hospes_node::{
     DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, MeasuredRelay, Membership, NodeListener,
-    NodeMetrics, NodePeers, NodeServer,
+    NodeMetrics, NodePeers, NodeServer, ServerClaims,
 };
 use hospes_store::{AuditLog, AuditShipper, SharedAuditLog, StateStore};
 use parking_lot::Mutex;
@@ -23,6 +25,7 @@ use parking_lot::Mutex;
 use super::approval_nodes::LeasedNodes;
 use super::engine_settings::warn_about_engines;
 use super::flows::RelayFlows;
+use super::placement::{ClaimedServers, EndpointPlacement, accept_server};
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
@@ -47,6 +50,8 @@ pub(crate) struct FleetMember {
     /// Address at which other nodes reach this one.
     address: Arc<str>,
     peers: Arc<NodePeers>,
+    /// Servers that one node runs for all.
+    claims: ServerClaims,
     /// Directories of the endpoints, by path.
     directories: Arc<Mutex<HashMap<String, FleetSessions>>>,
     metrics: NodeMetrics,
@@ -73,8 +78,8 @@ impl FleetNode {
         let peers = NodePeers::new(membership.clone(), secrets.clone());
         let peers = Arc::new(peers.metrics(metrics.clone()).tracer(telemetry::tracer()));
         let (address, directories) = (address.into(), Arc::default());
-        let shipper = Arc::default();
-        let member = FleetMember { membership, address, peers, directories, metrics, shipper };
+        let (claims, shipper) = (ServerClaims::new(membership.clone()), Arc::default());
+        let member = FleetMember { membership, address, peers, claims, directories, metrics, shipper };
         Ok(Some(Self { listener, member, secrets }))
     }
 
@@ -83,10 +88,18 @@ impl FleetNode {
         self.member.clone()
     }
 
-    /// Serves the endpoints to the other nodes. Never returns.
-    pub(crate) async fn serve(self, main: Endpoint, others: EndpointSet) -> Infallible {
+    /// Serves the endpoints to the other nodes, and the servers that run here for all of them. Never returns.
+    pub(crate) async fn serve(
+        self,
+        (main, others): (Endpoint, EndpointSet),
+        servers: HostServers,
+        rounds: Option<RequestStateConfig>,
+    ) -> Infallible {
+        let claims = self.member.claims.clone();
+        let accept =
+            move |server| accept_server(server, claims.clone(), servers.clone(), rounds.clone()).boxed();
         let find = move |path: &str| if main.serves(path) { Some(main.clone()) } else { others.find(path) };
-        let server = self.listener.server(self.member.membership, self.secrets, find);
+        let server = self.listener.servers(accept).server(self.member.membership, self.secrets, find);
         server.serve_until(std::future::pending(), Duration::ZERO).await;
         std::future::pending().await
     }
@@ -150,11 +163,18 @@ impl FleetMember {
         Arc::new(RelayFlows(Arc::clone(self.membership.relay())))
     }
 
-    /// Shares the sessions of the endpoint at a path.
-    pub(crate) fn share(&self, endpoint: EndpointBuilder, path: &str) -> EndpointBuilder {
+    /// Returns the nodes that run servers with placement `one`.
+    pub(super) fn places(&self) -> Arc<dyn ServerPlaces> {
+        let (claims, peers) = (self.claims.clone(), Arc::clone(&self.peers));
+        Arc::new(ClaimedServers { claims, peers })
+    }
+
+    /// Shares the sessions of the endpoint at a path, and the requests that one node serves for each caller.
+    pub(crate) fn share(&self, endpoint: EndpointBuilder, path: &str, gateway: Gateway) -> EndpointBuilder {
         let transport = Arc::clone(&self.peers);
         let sessions =
-            FleetSessions::new(self.membership.clone(), transport, path, DEFAULT_SESSION_IDLE_TIMEOUT);
+            FleetSessions::new(self.membership.clone(), transport, path, DEFAULT_SESSION_IDLE_TIMEOUT)
+                .caller_placement(Arc::new(EndpointPlacement(gateway)));
         self.directories.lock().insert(path.to_owned(), sessions.clone());
         endpoint.session_directory(Arc::new(sessions))
     }
@@ -185,6 +205,13 @@ impl FleetMember {
         };
         // What was not given away by then, others take when the lease is over.
         let _ = tokio::time::timeout(HAND_OVER_TIMEOUT, given).await;
+    }
+
+    /// Gives the servers that run here for all nodes to the others, each when it has stopped here.
+    pub(crate) async fn give_servers_up(&self) {
+        if tokio::time::timeout(HAND_OVER_TIMEOUT, self.claims.give_up()).await.is_err() {
+            tracing::warn!("servers of this node run at others when its lease has run out");
+        }
     }
 
     /// Leaves the fleet, when no request is served any more.

@@ -37,7 +37,7 @@ pub(crate) struct NodeEndpoint {
 
 /// Status, headers and body of a response.
 pub(crate) struct NodeResponse {
-    status: u16,
+    pub(crate) status: u16,
     head: String,
     pub(crate) body: String,
 }
@@ -51,14 +51,20 @@ impl FleetEngines {
     }
 
     pub(crate) fn config(&self, house: &House, secret: &str) -> String {
+        self.config_with(house, secret, "placement = 'any'")
+    }
+
+    /// Configuration of a server with these settings.
+    fn config_with(&self, house: &House, secret: &str, settings: &str) -> String {
         // The answer to its question has the id `question`.
         let extra = r#"*'"name":"ask"'*) call=$id; printf '%s\n' '{"jsonrpc":"2.0","id":"question","method":"elicitation/create","params":{"message":"Which?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}';;
     *'"id":"question"'*) id=$call; answer '{"content":[{"type":"text","text":"the answer has come"}]}';;
+    *'"name":"count"'*) count=$((count + 1)); answer '{"content":[{"type":"text","text":"process '$$' call '$count' was counted"}]}';;
     *'"name":"slow"'*) sleep 1; answer '{"content":[{"type":"text","text":"slow was called"}]}';;"#;
-        let server = house.server("one", &["quick", "slow", "ask"], extra);
+        let server = house.server("one", &["quick", "slow", "ask", "count"], extra);
         let text = format!(
             "[fleet]\nsecret = {secret:?}\npostgres = {:?}\nredis = {:?}\nnode_listen = \"127.0.0.1:0\"\n\
-             [servers.one]\ncommand = [\"sh\", {}]\n",
+             [servers.one]\ncommand = [\"sh\", {}]\n{settings}\n",
             self.postgres.url(),
             self.redis.url(),
             server["args"][0],
@@ -78,7 +84,12 @@ impl FleetEngines {
     }
 
     pub(crate) fn node_in(&self, house: House, options: &[&str]) -> FleetNode {
-        let config = self.config(&house, SECRET);
+        self.node_with(house, "placement = 'any'", options)
+    }
+
+    /// A node whose server has these settings.
+    pub(crate) fn node_with(&self, house: House, settings: &str, options: &[&str]) -> FleetNode {
+        let config = self.config_with(&house, SECRET, settings);
         // Free again when the listener is dropped.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let args = ["up", "--listen", &address, "--config", &config];
@@ -87,6 +98,18 @@ impl FleetEngines {
         let node = FleetNode { house, endpoint: NodeEndpoint { address }, host };
         eventually("the node has its lease", || node.page("/readyz/sessions") == 200);
         node
+    }
+}
+
+impl FleetEngines {
+    pub(crate) fn stop_redis(&mut self) {
+        self.redis.kill();
+    }
+}
+
+impl FleetNode {
+    pub(crate) fn endpoint(&self) -> &NodeEndpoint {
+        &self.endpoint
     }
 }
 
@@ -151,17 +174,36 @@ impl NodeEndpoint {
 
     /// Sends a round of such a call; `round` has the members of its params besides the tool.
     pub(crate) fn send_round(&self, tool: &str, round: &Value) -> NodeResponse {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
-            "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } },
-        });
+        self.call_as("test", tool, round)
+    }
+
+    /// Lists the tools as clients of 2026-07-28 do, and returns the body of the response.
+    pub(crate) fn list_tools(&self) -> String {
+        let params = json!({ "_meta": request_meta("test", false) });
+        let list = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": params });
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")];
+        self.send("POST /mcp", &headers, &list).body
+    }
+
+    /// Sends a round of a call as an application of this name.
+    pub(crate) fn call_as(&self, application: &str, tool: &str, round: &Value) -> NodeResponse {
+        // Only who is asked, so that others share a process of an older server.
+        let meta = request_meta(application, tool.ends_with("ask"));
         let mut params = json!({ "name": tool, "arguments": {}, "_meta": meta });
         params.as_object_mut().unwrap().extend(round.as_object().unwrap().clone());
-        let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
-        let headers =
-            [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
-        self.send("POST /mcp", &headers, &call)
+        self.request_as("tools/call", tool, &params)
+    }
+
+    /// Sends a request about a task, as an application of this name.
+    pub(crate) fn ask_task(&self, application: &str, method: &str, task: &str) -> NodeResponse {
+        let params = json!({ "taskId": task, "_meta": request_meta(application, false) });
+        self.request_as(method, task, &params)
+    }
+
+    fn request_as(&self, method: &str, name: &str, params: &Value) -> NodeResponse {
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method), ("Mcp-Name", name)];
+        self.send("POST /mcp", &headers, &request)
     }
 }
 
@@ -177,6 +219,19 @@ impl NodeResponse {
     pub(crate) fn says(&self, text: &str) {
         assert!(self.status == 200 && self.body.contains(text), "{}: {}", self.status, self.body);
     }
+}
+
+/// Metadata of a request of 2026-07-28.
+fn request_meta(application: &str, answers: bool) -> Value {
+    let mut capabilities = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    if answers {
+        capabilities["elicitation"] = json!({ "form": {} });
+    }
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": application, "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
 }
 
 fn initialize(revision: &str) -> Value {

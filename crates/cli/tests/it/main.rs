@@ -31,6 +31,7 @@ mod echoed_secrets;
 mod fleet;
 mod fleet_audit;
 mod fleet_metrics;
+mod fleet_placement;
 mod gateway;
 mod groups;
 mod guard;

@@ -65,7 +65,8 @@ fn row_and_problems(server: &UpstreamStatus, (row_width, width): (Option<usize>,
         UpstreamState::Ready => {
             let counts = offered_counts(server).unwrap_or_else(|| "offers nothing".to_owned());
             let waits = if server.needs_review { "waits for review, " } else { "" };
-            let counts = format!("{waits}{counts}");
+            let node = server.node.as_deref().map(|node| format!(", at {node}")).unwrap_or_default();
+            let counts = format!("{waits}{counts}{node}");
             let revision = server.revision.as_deref().unwrap_or_default();
             let who = server.implementation.as_deref().unwrap_or(&server.target);
             // Columns before the text: the margin, the sign, the name and the blanks between them.
