@@ -95,8 +95,8 @@ async fn a_node_that_leaves_gives_its_claim_away_when_nothing_uses_it() {
     leaving.membership.drain().await.unwrap();
     let claims = leaving.claims.clone();
     let given = tokio::spawn(async move { claims.give_up().await });
-    let mut place = leaving.place.clone();
-    place.wait_for(|place| *place == ClaimedPlace::Leaving).await.unwrap();
+    eventually("the node leaves", async || (*leaving.place.borrow() == ClaimedPlace::Leaving).then_some(()))
+        .await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!given.is_finished() && nodes.iter().all(|node| !node.is_here()), "it is still used");
     drop(hold);
