@@ -58,7 +58,7 @@ fn settings_of_engines_that_lose_what_was_acknowledged_are_found() {
     // The replica alone is not what nodes need.
     configure(&house, &replica.url(), &redis.url(), NOWHERE);
     let (_, found) = doctor(&house, &[]);
-    assert_found(&found, "fleet", "F01", "fault", "read", "start it");
+    assert_found(&found, "fleet", "F01", "fault", "does not allow writes", "start it");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod metrics;
 mod settings;
 mod transaction;
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,11 +80,14 @@ impl From<tokio_postgres::Error> for PostgresError {
     }
 }
 
-/// Returns what the server said; the client's own text of it is only "db error".
+/// Returns what the server said, or why it was not reached; the client's own texts of both are only "db error" and "error
+/// connecting to server".
 fn said(error: &tokio_postgres::Error) -> String {
-    error
-        .as_db_error()
-        .map_or_else(|| error.to_string(), |said| format!("{} ({})", said.message(), said.code().code()))
+    match (error.as_db_error(), error.source()) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
 }
 
 impl PostgresError {
