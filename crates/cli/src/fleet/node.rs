@@ -70,7 +70,7 @@ impl FleetNode {
         let secrets = FleetSecrets::new(secret_bytes(fleet, "nodes")).ok_or_else(no_secret)?;
         let metrics = NodeMetrics::default();
         let relay: Arc<dyn Relay> =
-            Arc::new(MeasuredRelay::new(Arc::new(redis_relay(fleet)?), metrics.clone()));
+            Arc::new(MeasuredRelay::new(Arc::new(redis_relay(fleet, false)?), metrics.clone()));
         let address = fleet.node_address.clone().unwrap_or_else(|| listener.local_addr().to_string());
         let membership = Membership::start(relay, &address, DEFAULT_RENEWAL_INTERVAL)
             .map_err(|error| CliError::usage("cannot start the thread of this node").with_cause(&error))?;
@@ -105,9 +105,10 @@ impl FleetNode {
     }
 }
 
-/// Returns the Redis server of a fleet. Connections are opened in the background.
-pub(crate) fn redis_relay(fleet: &FleetConfig) -> CliResult<RedisRelay> {
+/// Returns the Redis server of a fleet. Connections are opened in the background; failures are logged unless it `is_quiet`.
+pub(crate) fn redis_relay(fleet: &FleetConfig, is_quiet: bool) -> CliResult<RedisRelay> {
     let mut settings = RedisSettings::new(fleet.redis.reveal().into());
+    settings.is_quiet = is_quiet;
     settings.ca_pem = read_pem("fleet.redis_ca", fleet.redis_ca.as_deref())?;
     let keys = FleetKeys::new(secret_bytes(fleet, "relay")).ok_or_else(no_secret)?;
     RedisRelay::new(settings, keys)

@@ -80,7 +80,8 @@ fn engines_and_nodes_that_cannot_be_reached_are_found() {
     assert_eq!(check(&found, "fleet", "F03")["what"], "none runs", "{found:#}");
     engines.postgres.kill();
     engines.redis.kill();
-    let (_, found) = doctor(&house, &[]);
+    let (ran, found) = doctor(&house, &[]);
+    assert!(!ran.stderr.contains("shared store"), "the report says it: {ran:?}");
     assert_found(&found, "fleet", "F01", "fault", "PostgreSQL cannot be used", "start it");
     assert_found(&found, "fleet", "F02", "fault", "Redis cannot be used", "start it");
     assert_eq!(check(&found, "fleet", "F03")["status"], "not_reached");

@@ -23,6 +23,9 @@ use crate::relay::{EngineFault, RelayError};
 /// Number of reports about failed connections that wait; more tell nothing new.
 const REPORTS: usize = 8;
 
+/// Name of the link for leases, which tells of outages.
+pub(super) const LEASE_LINK: &str = "lease";
+
 /// Maximum number of bytes that a connection gathers before it writes them to the socket.
 const WRITE_BUFFER: usize = 64 * 1024;
 
@@ -206,20 +209,39 @@ impl LinkTask {
     /// Keeps the link connected until all its handles are gone.
     async fn run(mut self) {
         let mut pause = self.settings.reconnect_min;
+        // Said once for an outage, by one of the links: they lead to the same server.
+        let (is_speaker, mut is_said) = (self.name == LEASE_LINK && !self.settings.is_quiet, false);
         while !self.state.is_closed() {
             match self.connect().await {
                 Ok(connection) => {
-                    tracing::debug!(link = self.name, "connected to the shared store");
+                    match std::mem::take(&mut is_said) {
+                        true => tracing::info!("connected to the shared store again"),
+                        false => tracing::debug!(link = self.name, "connected to the shared store"),
+                    }
                     pause = self.settings.reconnect_min;
                     self.state.send_replace(LinkState::Up(connection.clone()));
                     let Some(fault) = self.failure_of(connection).await else { return };
-                    tracing::warn!(link = self.name, %fault, "the connection to the shared store failed");
+                    match is_speaker {
+                        true => tracing::warn!(%fault, "the connection to the shared store failed"),
+                        false => {
+                            tracing::debug!(link = self.name, %fault, "a connection to the shared store failed")
+                        }
+                    }
+                    is_said |= is_speaker;
                     if matches!(fault, EngineFault::Disconnected | EngineFault::NotConnected) {
                         self.state.send_replace(LinkState::Connecting);
                     }
                 }
                 Err(fault) => {
-                    tracing::warn!(link = self.name, %fault, "cannot connect to the shared store");
+                    match is_speaker && !is_said {
+                        true => {
+                            tracing::warn!(%fault, "cannot connect to the shared store; trying again until it answers")
+                        }
+                        false => {
+                            tracing::debug!(link = self.name, %fault, "cannot connect to the shared store")
+                        }
+                    }
+                    is_said |= is_speaker;
                     self.state.send_replace(LinkState::Down(fault));
                     sleep(pause).await;
                     pause = (pause * 2).min(self.settings.reconnect_max);

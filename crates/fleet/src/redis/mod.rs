@@ -37,7 +37,7 @@ use tokio::task::JoinSet;
 
 use self::hints::HintChannel;
 use self::keyspace::RedisKeyspace;
-use self::link::EngineLink;
+use self::link::{EngineLink, LEASE_LINK};
 use self::reply::{UNEXPECTED, byte_strings};
 use crate::keys::{AttemptId, FlowKey, OnceKey, RateKey, RateLimit, RateVerdict};
 use crate::node::{NodeId, NodeLease, NodeRecord, NodeStatus};
@@ -83,7 +83,7 @@ impl RedisRelay {
             tasks.spawn(task);
             link
         };
-        let lease_link = link("lease");
+        let lease_link = link(LEASE_LINK);
         let hint_link = link("hint");
         let data_links = (0..settings.data_connections).map(|_| link("data")).collect();
         let (hints, queue) = HintChannel::new(&settings);

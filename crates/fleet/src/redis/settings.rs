@@ -37,6 +37,8 @@ pub struct RedisSettings {
     pub data_connections: usize,
     /// Maximum number of operations of a connection that wait for their answers. Default: 1,024.
     pub max_in_flight: usize,
+    /// Leaves failed connections out of the log, because the caller reports them. Default: false.
+    pub is_quiet: bool,
     /// Times and limits that all engines use.
     pub relay: RelaySettings,
 }
@@ -98,6 +100,7 @@ impl RedisSettings {
             reconnect_max: Duration::from_secs(1),
             data_connections: 2,
             max_in_flight: 1024,
+            is_quiet: false,
             relay: RelaySettings::default(),
         }
     }

@@ -453,6 +453,9 @@ async fn a_result_is_delivered_as_the_person_lets_it() {
     browser.keys("d").await;
     let refused = said(calling).await;
     assert!(!refused.contains("mallory"), "{refused}");
+    // A line that is pressed while the list changes is not the one that had the focus.
+    browser.wait_for_text("denied").await;
+    browser.wait_for_text("No pending approvals.").await;
     browser.press(".entry-line.decided").await;
     browser.find("[data-matter], .matter").await;
     assert_accessible(browser, "card-decided").await;

@@ -21,6 +21,9 @@ const ENGINE_LIMIT: Duration = Duration::from_secs(10);
 /// Time for which a transaction is tried again.
 const RETRY_LIMIT: Duration = Duration::from_secs(3);
 
+/// Beginning of errors that the finding says itself.
+const SAID: &str = "the database cannot be used: ";
+
 /// Time for a connection to another node.
 const NODE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -39,7 +42,7 @@ pub(super) async fn check(fleet: &FleetConfig) -> DoctorChain {
 
 /// Returns the nodes, if Redis answers.
 async fn redis(fleet: &FleetConfig, chain: &mut DoctorChain) -> Option<Vec<NodeStatus>> {
-    let relay = match redis_relay(fleet) {
+    let relay = match redis_relay(fleet, true) {
         Ok(relay) => relay,
         Err(error) => {
             invalid(&F02, "fleet.redis", &error, chain);
@@ -80,11 +83,10 @@ async fn postgres(fleet: &FleetConfig, chain: &mut DoctorChain) {
         Ok(Ok(problems)) => settings(&F01, problems, chain),
         failed => {
             let why = match failed {
-                Ok(Err(error)) => CliError::usage("").with_cause(&error).to_string(),
+                Ok(Err(error)) => error.to_string(),
                 _ => format!("no answer within {} s", ENGINE_LIMIT.as_secs()),
             };
-            let finding =
-                DoctorFinding::new("PostgreSQL cannot be used").why(why.trim_start_matches([':', ' ']));
+            let finding = DoctorFinding::new("PostgreSQL cannot be used").why(why.trim_start_matches(SAID));
             chain.fail(&F01, finding.mend("start it, or correct `postgres` in `[fleet]`"), &[]);
         }
     }
