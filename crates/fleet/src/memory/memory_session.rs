@@ -118,7 +118,16 @@ impl MemorySession {
             return Err(limits.pending_exceeded());
         }
         if self.streams.len() >= limits.max_streams {
-            let dropped = self.droppable(StreamKind::Requests).or_else(|| self.droppable(StreamKind::Listen));
+            // A stream of changes never ends. Without a bound of their own they would leave no room for those that answer.
+            let listening = self.streams.values().filter(|stream| stream.kind == StreamKind::Listen).count();
+            let excess = if listening > (limits.max_streams / 4).max(1) {
+                self.droppable(StreamKind::Listen)
+            } else {
+                None
+            };
+            let dropped = excess
+                .or_else(|| self.droppable(StreamKind::Requests))
+                .or_else(|| self.droppable(StreamKind::Listen));
             self.streams.remove(&dropped.ok_or_else(|| limits.streams_exceeded())?);
         }
         let pending = new.pending.iter().map(|pending| (pending.request.clone(), pending.detail.clone()));

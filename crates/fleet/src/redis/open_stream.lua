@@ -14,19 +14,21 @@ local function is_before(a, b)
   return tonumber(a2) < tonumber(b2)
 end
 local known, fields = redis.call('HGETALL', streams), {}
-local count, oldest = 0, {}
+local count, listening, oldest = 0, 0, {}
 for i = 1, #known, 2 do fields[known[i]] = known[i + 1] end
 for field, kind in pairs(fields) do
   local stream = string.match(field, '^(.*):kind$')
   if stream then
     count = count + 1
+    if kind == 'l' then listening = listening + 1 end
     if fields[stream .. ':pending'] == '0' and (not oldest[kind] or is_before(stream, oldest[kind])) then
       oldest[kind] = stream
     end
   end
 end
 if count >= tonumber(ARGV[5]) then
-  local dropped = oldest['r'] or oldest['l']
+  -- A stream of changes never ends. Without a bound of their own they would leave no room for those that answer.
+  local dropped = (listening > math.max(1, math.floor(tonumber(ARGV[5]) / 4)) and oldest['l']) or oldest['r'] or oldest['l']
   if not dropped then return {'streams'} end
   for _, part in ipairs({'kind', 'last', 'trimmed', 'bytes', 'pending'}) do
     redis.call('HDEL', streams, dropped .. ':' .. part)

@@ -21,6 +21,7 @@ cases_of!(
     unknown_streams_have_no_events,
     an_adopter_goes_on_where_the_dead_owner_stopped,
     finished_streams_make_room,
+    streams_of_changes_leave_room,
     streams_of_earlier_epochs_go_first,
     pending_answers_are_bounded,
     large_events_are_refused,
@@ -234,6 +235,26 @@ async fn finished_streams_make_room(fleet: TestFleet) {
     let refused = node.relay.open_stream(&session, &owner, &listen).await;
     assert_eq!(refused, Err(RelayError::LimitExceeded { limit: "max_streams", maximum: 3 }));
     assert_eq!(node.relay.read(&session, number(10), START, 1).await, Ok(None));
+}
+
+/// A client that opens one stream of changes after the other can still resume the stream of its last request.
+async fn streams_of_changes_leave_room(fleet: TestFleet) {
+    let node = fleet.node().await;
+    let (session, owner) = node.open("s").await;
+    let number = |counter| StreamNumber::new(1, counter);
+    for stream in [
+        NewStream::listen(number(1)),
+        NewStream::listen(number(2)),
+        NewStream::of_requests(number(3), pending(&["1"])),
+    ] {
+        node.relay.open_stream(&session, &owner, &stream).await.unwrap();
+    }
+    let answer = NewEvent::new(1, EventKind::Answer("1"), b"x");
+    node.relay.append(&session, &owner, number(3), &answer).await.unwrap();
+    let next = NewStream::of_requests(number(4), pending(&["2"]));
+    node.relay.open_stream(&session, &owner, &next).await.unwrap();
+    let streams = node.relay.streams(&session).await.unwrap();
+    assert_eq!(streams.iter().map(|stream| stream.number.counter).collect::<Vec<_>>(), [2, 3, 4]);
 }
 
 async fn streams_of_earlier_epochs_go_first(fleet: TestFleet) {

@@ -18,6 +18,8 @@ use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCall
 /// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
 /// room.
 const MAX_LOGGED_STREAMS: usize = 16;
+/// Number of streams of changes beyond which the oldest of them makes room.
+const MAX_LISTEN_LOGS: usize = MAX_LOGGED_STREAMS / 4;
 /// The session's idle time is measured in this many parts.
 const IDLE_TICKS: u32 = 8;
 const SHARD_COUNT: usize = 16;
@@ -107,8 +109,13 @@ impl HttpSession {
         streams.last += 1;
         let log = Arc::new(log(streams.last));
         if streams.logs.len() >= MAX_LOGGED_STREAMS {
-            let ended = streams.logs.iter().position(|log| log.has_ended()).unwrap_or(0);
-            streams.logs.remove(ended);
+            // A stream of changes never ends, but only the last one gets any: without a bound of their own they would leave no
+            // room for those that answer.
+            let listening = streams.logs.iter().filter(|log| log.is_listen()).count();
+            let excess = streams.logs.iter().position(|log| log.is_listen());
+            let ended = || streams.logs.iter().position(|log| log.has_ended());
+            let dropped = excess.filter(|_| listening > MAX_LISTEN_LOGS).or_else(ended).unwrap_or(0);
+            streams.logs.remove(dropped);
         }
         streams.logs.push_back(Arc::clone(&log));
         log
