@@ -169,7 +169,7 @@ const RULES: &str = "[[rule]]\nname = 'staff'\ndecide = 'allow'\nserver = 'one'\
                      [[rule]]\nname = 'others'\ndecide = 'ask'\n";
 
 /// One person is allowed by a group, the other one is asked, and so is the first once a token no longer names the group.
-/// Nothing of the user's file loosens the rule of the organisation.
+/// A rule of the organisation is loosened by nothing in the user's file.
 #[test]
 fn a_group_is_allowed_what_others_are_asked_about() {
     let organization = "[[rule]]\ndecide = 'deny'\ngroup = 'blocked'\nreason = 'not you'\n";
@@ -211,7 +211,7 @@ fn a_rule_for_groups_that_are_not_read_is_reported() {
     assert!(said.contains("denied"), "{said}");
 }
 
-/// Whoever writes a rule can see for whom it holds, without a host.
+/// The people for whom a rule holds are shown without a host.
 #[test]
 fn decisions_are_shown_for_a_person_and_groups() {
     let house = House::new();

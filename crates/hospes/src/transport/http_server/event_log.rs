@@ -260,7 +260,7 @@ impl EventLog {
         self.lock().closed = false;
     }
 
-    /// Nothing comes any more. Can be called again, which wakes nobody: a reader that calls it at each poll would wake
+    /// Ends the stream: no events follow. Can be called again, which wakes nobody: a reader that calls it at each poll would wake
     /// itself for as long as the directory does not have the last events.
     pub(super) fn end(&self) {
         let mut state = self.lock();

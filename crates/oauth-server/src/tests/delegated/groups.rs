@@ -106,7 +106,7 @@ async fn groups_of_somebody_else_and_a_reference_to_groups_end_the_grant() {
     }
 }
 
-/// Who is in too many groups learns what to do about it.
+/// A person in too many groups learns what to do about it.
 #[tokio::test]
 async fn a_sign_in_with_a_reference_to_groups_is_refused_with_a_hint() {
     let third = Third::default();
