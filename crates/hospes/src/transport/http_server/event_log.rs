@@ -260,8 +260,8 @@ impl EventLog {
         self.lock().closed = false;
     }
 
-    /// Ends the stream: no events follow. Can be called again, which wakes nobody: a reader that calls it at each poll would wake
-    /// itself for as long as the directory does not have the last events.
+    /// Ends the stream: no events follow. Can be called again, which wakes nobody: a reader that calls it at each poll
+    /// would wake itself for as long as the directory does not have the last events.
     pub(super) fn end(&self) {
         let mut state = self.lock();
         if !std::mem::replace(&mut state.ended, true) {
