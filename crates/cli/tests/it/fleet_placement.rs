@@ -94,6 +94,16 @@ fn callers_of_a_node_that_was_killed_go_to_others() {
     }
 }
 
+/// Returns the members of the next round, in which the question of a response is answered.
+fn answered(asked: &NodeResponse) -> Value {
+    let response: Value = serde_json::from_str(&asked.body).unwrap();
+    let result = &response["result"];
+    let questions = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{}", asked.body));
+    let question = questions.keys().next().unwrap().clone();
+    let answer = json!({ "action": "accept", "content": { "name": "this" } });
+    json!({ "requestState": result["requestState"], "inputResponses": { question: answer } })
+}
+
 /// A question of the server, and the state of its call, reach the process that asked.
 #[test]
 fn a_question_reaches_the_process_that_serves_the_application() {
@@ -101,13 +111,7 @@ fn a_question_reaches_the_process_that_serves_the_application() {
     let nodes = nodes(&engines, PER_USER, 2);
     for application in ["app 1", "app 2", "app 3", "app 4"] {
         let asked = nodes[0].call_as(application, "one__ask", &json!({}));
-        let result: Value = serde_json::from_str(&asked.body).unwrap();
-        let result = &result["result"];
-        let questions = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{}", asked.body));
-        let question = questions.keys().next().unwrap().clone();
-        let answer = json!({ "action": "accept", "content": { "name": "this" } });
-        let round = json!({ "requestState": result["requestState"], "inputResponses": { question: answer } });
-        nodes[1].call_as(application, "one__ask", &round).says("the answer has come");
+        nodes[1].call_as(application, "one__ask", &answered(&asked)).says("the answer has come");
     }
 }
 
@@ -168,13 +172,7 @@ fn a_server_of_one_node_asks_applications_of_other_nodes() {
     eventually("the server runs", || processes(&nodes) == 1);
     let elsewhere = nodes.iter().find(|node| !node.house.is_running("one")).unwrap();
     let asked = elsewhere.call_as("app", "one__ask", &json!({}));
-    let result: Value = serde_json::from_str(&asked.body).unwrap();
-    let result = &result["result"];
-    let questions = result["inputRequests"].as_object().unwrap_or_else(|| panic!("{}", asked.body));
-    let question = questions.keys().next().unwrap().clone();
-    let answer = json!({ "action": "accept", "content": { "name": "this" } });
-    let round = json!({ "requestState": result["requestState"], "inputResponses": { question: answer } });
-    elsewhere.call_as("app", "one__ask", &round).says("the answer has come");
+    elsewhere.call_as("app", "one__ask", &answered(&asked)).says("the answer has come");
 }
 
 /// With one connection, applications that could be asked share the process, and are not asked.

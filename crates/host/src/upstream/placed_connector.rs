@@ -312,6 +312,7 @@ mod tests {
 
     use hospes::Server;
     use hospes_model::Revision;
+    use tokio::sync::Notify;
 
     use super::*;
     use crate::config::{ConfigSource, ServerTransport};
@@ -323,6 +324,8 @@ mod tests {
         place: watch::Sender<ServerPlace>,
         holds: Arc<AtomicUsize>,
         servers: Mutex<Vec<tokio::task::JoinHandle<std::io::Result<()>>>>,
+        /// Notified when the tool of a server elsewhere is called.
+        called: Arc<Notify>,
     }
 
     struct CountedHold(Arc<AtomicUsize>);
@@ -346,9 +349,13 @@ mod tests {
         fn open<'a>(&'a self, _: &'a str) -> ConnectorFuture<'a, Result<ServerStream, UpstreamConnectError>> {
             Box::pin(async {
                 let (near, far) = tokio::io::duplex(64 * 1024);
-                let slow = Server::new("there", "1").tool("wait", || async {
-                    std::future::pending::<()>().await;
-                    "never"
+                let called = Arc::clone(&self.called);
+                let slow = Server::new("there", "1").tool("wait", move || {
+                    called.notify_one();
+                    async {
+                        std::future::pending::<()>().await;
+                        "never"
+                    }
                 });
                 let (read, write) = tokio::io::split(far);
                 let server = hospes::transport::stdio_server::StdioServer::new(slow);
@@ -380,7 +387,7 @@ mod tests {
 
     fn placed(place: ServerPlace) -> (Arc<SetPlaces>, Arc<dyn UpstreamConnector>) {
         let (place, holds) = (watch::Sender::new(place), Arc::default());
-        let places = Arc::new(SetPlaces { place, holds, servers: Mutex::default() });
+        let places = Arc::new(SetPlaces { place, holds, servers: Mutex::default(), called: Arc::default() });
         let transport = ServerTransport::stdio("run", ["it"]);
         let config = ServerConfig::new("files", transport, ConfigSource::unwritten("a test"));
         let shared: Arc<dyn ServerPlaces> = Arc::clone(&places) as _;
@@ -433,15 +440,8 @@ mod tests {
         let call = Call::new(Method::ToolsCall, params, Context::new(Arc::new(peer)));
         let service = connection.service.clone();
         let calling = tokio::spawn(async move { service.call(call).await });
-        // It has been sent once the other side has read it; until then nothing would be lost.
-        tokio::time::timeout(Duration::from_secs(10), async {
-            while places.servers.lock().is_empty() {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-        .unwrap();
-        sleep(Duration::from_millis(100)).await;
+        // Until it is there, nothing would be lost.
+        tokio::time::timeout(Duration::from_secs(10), places.called.notified()).await.unwrap();
         places.servers.lock().iter().for_each(|server| server.abort());
         let outcome = tokio::time::timeout(Duration::from_secs(10), calling).await.unwrap().unwrap();
         let Outcome::Complete(hospes_model::Reply::CallTool(result)) = outcome else { panic!("{outcome:?}") };
