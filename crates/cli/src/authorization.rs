@@ -79,8 +79,16 @@ pub(crate) async fn authorization(
         None => None,
     };
     let (url, host) = (urls.main.to_string(), urls.host.clone());
-    let parts =
-        EndpointParts { config: &config, urls, machine, tokens, accounts: accounts.clone(), proxies, output };
+    let parts = EndpointParts {
+        config: &config,
+        urls,
+        machine,
+        tokens,
+        accounts: accounts.clone(),
+        proxies,
+        rate_limits: shared.and_then(|shared| shared.rate_limits.clone()),
+        output,
+    };
     let (front, by) = match &config.issuer {
         Some(issuer) => require_tokens_of(issuer, parts)?,
         None => require_own_tokens(parts, shared).await?,
@@ -110,7 +118,7 @@ pub(crate) fn team_console(
 
 /// Creates the middleware that accepts the tokens of an external authorization server.
 fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
-    let EndpointParts { config, urls, machine, tokens, accounts, proxies, .. } = parts;
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, rate_limits, .. } = parts;
     let issuer = identifier("auth.issuer", Issuer::new(issuer))?;
     let audience = match &config.audience {
         Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
@@ -126,7 +134,8 @@ fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<Issued
     let by = issuer.to_string();
     match (accounts, &config.sign_in) {
         (Some(accounts), Some(sign_in)) => {
-            let pages = AccountPages { own: urls.own, issuer, sign_in, accounts, proxies };
+            let pages =
+                AccountPages { own: urls.own, issuer, sign_in, accounts, proxies, rate_limits };
             Ok((with_account_pages(pages, guard)?, by))
         }
         // Without a base URL there are no pages to link to.

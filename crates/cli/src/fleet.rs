@@ -6,6 +6,7 @@ mod fleet_metrics;
 mod flows;
 mod node;
 mod placement;
+mod rate_limits;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use self::fleet_metrics::{DatabaseMetrics, ShippingMetrics};
 pub(crate) use self::node::{FleetMember, FleetNode, redis_relay};
+pub(crate) use self::rate_limits::NodeRateLimits;
 use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::settings::{load, load_without_secrets};
@@ -66,6 +68,8 @@ pub(crate) struct SharedState {
     /// Decisions, grants, pins, tasks and budgets.
     pub(crate) state: StateStore,
     pub(crate) databases: DatabaseMetrics,
+    /// Rate limits of all nodes, if this process is one.
+    pub(crate) rate_limits: Option<NodeRateLimits>,
     settings: PostgresSettings,
 }
 
@@ -92,7 +96,7 @@ impl SharedState {
         })?;
         let databases = DatabaseMetrics::default();
         databases.add(state.metrics());
-        Ok(Self { state, databases, settings })
+        Ok(Self { state, databases, rate_limits: None, settings })
     }
 
     /// Returns true if the default configuration, or that which `HOSPES_CONFIG` names, has a fleet.

@@ -21,7 +21,7 @@ pub type RelayFuture<'a, T> = BoxFuture<'a, Result<T, RelayError>>;
 /// The contract, which one test suite checks for each engine:
 /// - Changes of a session are linearizable. They compare owner and epoch in the step that writes.
 /// - An operation may be repeated with the same arguments after [`RelayError::Unavailable`]. The repeat gives the same
-///   answer and has no second effect; only [`Relay::limit`] counts twice.
+///   answer and has no second effect; only [`Relay::limit`] and [`Relay::uncount`] count twice.
 /// - After `Unavailable` it is not known whether the operation was applied, unless [`EngineFault::is_refusal`]. The
 ///   caller repeats it, or looks, before it concludes anything.
 /// - Time is that of the engine. Leases are also measured by the node, from before the request was sent.
@@ -179,6 +179,9 @@ pub trait Relay: fmt::Debug + Send + Sync {
 
     /// Counts one use against a rate limit.
     fn limit<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, RateVerdict>;
+
+    /// Takes back one use that [`Relay::limit`] has counted against the same limit.
+    fn uncount<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, ()>;
 
     /// Adds labels to a data flow and returns all of its labels, in order. Labels are never removed; the flow is
     /// forgotten `lifetime` after the last call.

@@ -49,6 +49,7 @@
 //! | `peers`, `node_server` | both ends of the connections between nodes: HTTP/2 with mutual TLS |
 //! | `certificates` | [`FleetSecrets`], and the certificates that are derived from them |
 //! | `measured_relay`, `node_metrics` | metrics of the shared state, of forwarded requests and of the lease |
+//! | `rate_limits` | [`FleetRateLimits`]: rate limits that all nodes share while Redis answers soon |
 //! | `caller_context` | the sender of a forwarded request, signed for one connection |
 
 mod caller_context;
@@ -63,6 +64,7 @@ mod owned_session;
 mod owned_stream;
 mod owner_cache;
 mod peers;
+mod rate_limits;
 mod rendezvous;
 mod server_claims;
 mod transport;
@@ -74,5 +76,6 @@ pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
 pub use node_metrics::NodeMetrics;
 pub use node_server::{AcceptedServer, NodeListener, NodeServer};
 pub use peers::{NodePeers, NodeStream, ServerConnection};
+pub use rate_limits::FleetRateLimits;
 pub use server_claims::{ClaimHold, ClaimedPlace, ServerClaims};
 pub use transport::NodeTransport;

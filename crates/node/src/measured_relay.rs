@@ -165,6 +165,10 @@ impl Relay for MeasuredRelay {
         self.measure(RelayOperation::Limit, self.inner.limit(key, limit))
     }
 
+    fn uncount<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, ()> {
+        self.measure(RelayOperation::Uncount, self.inner.uncount(key, limit))
+    }
+
     fn add_labels<'a>(
         &'a self,
         flow: &'a FlowKey,

@@ -35,11 +35,12 @@ pub(crate) enum RelayOperation {
     Read,
     Once,
     Limit,
+    Uncount,
     AddLabels,
 }
 
 /// Names of the operations, in their order.
-const OPERATIONS: [&str; 20] = [
+const OPERATIONS: [&str; 21] = [
     "join",
     "renew",
     "announce",
@@ -59,6 +60,7 @@ const OPERATIONS: [&str; 20] = [
     "read",
     "once",
     "limit",
+    "uncount",
     "add_labels",
 ];
 

@@ -16,6 +16,7 @@ use super::documents::{self, ClientDocumentCache, ClientLookup};
 use super::limits::{PartyRateLimit, SignInLimits};
 use super::provider::SignInProvider;
 use super::settings::AuthServerSettings;
+use super::shared_limits::SharedRateLimits;
 use super::sign_in::LocalSignIn;
 use super::store::server_keys::{InvalidSealKey, RecordSeal, ServerKeyStore};
 use super::store::{AuthStore, AuthStoreError, MemoryAuthStore, RecordKind};
@@ -100,10 +101,10 @@ impl AuthServer {
             https: url.scheme() == "https",
             base: path,
             proxies: TrustedProxies::none(),
-            tokens: PartyRateLimit::per_minute(settings.token_requests_per_minute),
-            registrations: PartyRateLimit::per_minute(settings.registrations_per_minute),
+            tokens: PartyRateLimit::per_minute("token requests", settings.token_requests_per_minute),
+            registrations: PartyRateLimit::per_minute("registrations", settings.registrations_per_minute),
             sign_ins: SignInLimits::per_minute(settings.sign_ins_per_minute),
-            authorizations: PartyRateLimit::per_minute(settings.authorizations_per_minute),
+            authorizations: PartyRateLimit::per_minute("authorizations", settings.authorizations_per_minute),
             pending: Mutex::new(BoundedCache::new(MAX_PENDING)),
             settings,
             sign_in,
@@ -144,6 +145,18 @@ impl AuthServer {
     #[must_use]
     pub fn trusting_proxies(self, proxies: TrustedProxies) -> Self {
         self.with(|inner| inner.proxies = proxies)
+    }
+
+    /// Applies all rate limits to this server and those with the same `limits` together.
+    #[must_use]
+    pub fn sharing_limits(self, limits: &Arc<dyn SharedRateLimits>) -> Self {
+        self.with(|inner| {
+            inner.tokens.share(limits);
+            inner.registrations.share(limits);
+            inner.sign_ins.share(limits);
+            inner.authorizations.share(limits);
+            inner.documents.share_limits(limits);
+        })
     }
 
     /// Fetches the documents of clients with this; without it there are no such clients.

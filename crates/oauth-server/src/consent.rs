@@ -106,7 +106,7 @@ impl AuthServer {
         // Names may be as long as a form, and are not kept.
         let name = hash(if has_users { form.get("user").unwrap_or_default() } else { OWNER });
         // Before the password is checked, which costs a good part of a second on purpose.
-        if let Err(wait) = self.0.sign_ins.check_name(&name, from) {
+        if let Err(wait) = self.0.sign_ins.check_name(&name, from).await {
             let user = hospes_auth::shown(form.get("user").unwrap_or(OWNER));
             tracing::warn!(user, ?from, "too many sign-in attempts");
             return Ok(self.rate_limited_page("Too many sign-in attempts for this name.", wait));
@@ -122,7 +122,7 @@ impl AuthServer {
                     Err(error @ VerifyPasswordError::Busy) => {
                         tracing::warn!(limit = "max_password_verifications", %error, "sign-in rejected");
                         // Nothing was guessed, so that others cannot use up the attempts of a user.
-                        self.0.sign_ins.uncount_name(&name, from);
+                        self.0.sign_ins.uncount_name(&name, from).await;
                         return Ok(self.busy_page());
                     }
                 }
@@ -141,7 +141,7 @@ impl AuthServer {
             return Ok(response);
         };
         // Sign-ins that succeed do not count.
-        self.0.sign_ins.record_success(&name, from);
+        self.0.sign_ins.record_success(&name, from).await;
         let browser = self.start_session(&before, &user).await?;
         let response = match &errand {
             SignInPurpose::Authorization(_) => {

@@ -23,6 +23,7 @@ use super::clients::{
 use super::limits::PartyRateLimit;
 use super::redirects;
 use super::settings::{AuthServerSettings, TrustedDocuments};
+use super::shared_limits::SharedRateLimits;
 
 /// Minimum and maximum time for which a document is cached, in seconds.
 const MIN_AGE: u64 = 300;
@@ -191,7 +192,7 @@ impl FetchLimits {
     ) -> Result<FetchResponse, Box<dyn Error + Send + Sync>> {
         let host = request.url.host_str().unwrap_or_default().to_owned();
         // Counted before the wait for a turn, so that requests for one host cannot take all the turns.
-        if self.hosts.check(host.clone()).is_err() {
+        if self.hosts.check(host.clone()).await.is_err() {
             tracing::warn!(
                 host,
                 limit = "max_documents_from_host",
@@ -224,13 +225,20 @@ impl Default for ClientDocumentCache {
             under_way: SingleFlight::default(),
             turns: Arc::new(FetchLimits {
                 at_once: Semaphore::new(MAX_CONCURRENT_FETCHES),
-                hosts: PartyRateLimit::per_minute(MAX_FROM_HOST),
+                hosts: PartyRateLimit::per_minute("documents from a host", MAX_FROM_HOST),
             }),
         }
     }
 }
 
 impl ClientDocumentCache {
+    /// Applies the limit of fetches from a host to all servers together. Meant for a cache that is not in use yet.
+    pub(super) fn share_limits(&mut self, limits: &Arc<dyn SharedRateLimits>) {
+        if let Some(turns) = Arc::get_mut(&mut self.turns) {
+            turns.hosts.share(limits);
+        }
+    }
+
     /// Wraps `fetch` so that other URLs in clients' documents are fetched under the limits of the documents.
     pub(super) fn limit_fetch(&self, fetch: &Arc<dyn HttpFetch>) -> Arc<dyn HttpFetch> {
         Arc::new(LimitedFetch(Arc::clone(&self.turns), Arc::clone(fetch)))

@@ -38,6 +38,7 @@
 //! | `auth_server`, `settings`, `routes` | [`AuthServer`], its settings and its HTTP endpoints |
 //! | `authorize`, `consent`, `pages` | authorization requests, sign-in and consent, and their pages |
 //! | `sign_in`, `browser`, `limits` | passwords and codes of users, browser sessions, and limits of attempts |
+//! | `shared_limits` | [`SharedRateLimits`]: limits that several servers share |
 //! | `provider`, `delegated` | sign-in at another provider |
 //! | `person_sign_in` | [`PersonSignIn`]: the same for pages of another program part |
 //! | `tokens` | token, revocation and introspection endpoints; [`OwnTokenVerifier`] |
@@ -64,6 +65,7 @@ mod redirects;
 mod registration;
 mod routes;
 mod settings;
+mod shared_limits;
 mod sign_in;
 mod store;
 #[cfg(test)]
@@ -83,6 +85,7 @@ pub use routes::AuthServerFront;
 pub use settings::{
     AccessTokenFormat, AuthServerSettings, GrantLifetimes, MAX_ACCESS_LIFETIME, TrustedDocuments,
 };
+pub use shared_limits::{LimitedParty, SharedLimitFuture, SharedLimitVerdict, SharedRateLimits};
 pub use sign_in::{InvalidPasswordHash, LocalSignIn, OWNER, PasswordHash};
 #[cfg(feature = "sqlite")]
 pub use store::SqlAuthStore;

@@ -199,7 +199,7 @@ impl AuthServer {
         if let Err(error) = self.sweep().await {
             tracing::warn!(%error, "cannot delete expired records");
         }
-        if let Err(wait) = self.check_rate_limit(route, self.sender(parts)) {
+        if let Err(wait) = self.check_rate_limit(route, self.sender(parts)).await {
             if route == AuthRoute::SignIn {
                 return self.rate_limited_page("Too many sign-in attempts from this address.", wait);
             }
@@ -294,12 +294,12 @@ impl AuthServer {
         }
     }
 
-    fn check_rate_limit(&self, route: AuthRoute, from: Option<IpAddr>) -> Result<(), Duration> {
+    async fn check_rate_limit(&self, route: AuthRoute, from: Option<IpAddr>) -> Result<(), Duration> {
         match route {
-            AuthRoute::Token | AuthRoute::Revoke | AuthRoute::Introspect => self.0.tokens.check(from),
-            AuthRoute::Register => self.0.registrations.check(from),
-            AuthRoute::SignIn => self.0.sign_ins.check_address(from),
-            AuthRoute::Authorize | AuthRoute::Connect => self.0.authorizations.check(from),
+            AuthRoute::Token | AuthRoute::Revoke | AuthRoute::Introspect => self.0.tokens.check(from).await,
+            AuthRoute::Register => self.0.registrations.check(from).await,
+            AuthRoute::SignIn => self.0.sign_ins.check_address(from).await,
+            AuthRoute::Authorize | AuthRoute::Connect => self.0.authorizations.check(from).await,
             _ => Ok(()),
         }
     }

@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 4000;
 const SECRET: &str = "a secret of this test alone, and long enough";
 
 /// Parts of a fleet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClusterOptions {
     /// Program of a node.
     pub(crate) program: PathBuf,
@@ -52,6 +52,9 @@ pub(crate) struct ClusterVariant {
     pub(crate) asks_for: Option<Duration>,
     /// Node whose clock is ahead.
     pub(crate) node_ahead: Option<usize>,
+    /// True if the endpoint of the nodes needs tokens, which their authorization server issues. Clients name
+    /// [`NodeCluster::auth_host`] as the host of their requests.
+    pub(crate) has_auth: bool,
     /// Replica of PostgreSQL; nodes know both.
     pub(crate) replica: Option<ReplicaKind>,
     /// True if nodes reach Redis and each other directly: links that can be cut take time, and accept connections for a
@@ -71,6 +74,8 @@ pub(crate) struct NodeCluster {
     /// Others beside it, of the same nodes.
     pub(crate) more_balancers: Vec<LoadBalancer>,
     pub(crate) redis: Option<RedisServer>,
+    /// Port of the public URL of the authorization server, at which nobody listens.
+    auth_port: Option<u16>,
     /// Ways of each node to Redis.
     redis_links: Vec<NetProxy>,
     /// Ways of the other nodes to each node.
@@ -93,6 +98,7 @@ impl NodeCluster {
         } else {
             (None, None)
         };
+        let auth_port = options.variant.has_auth.then(free_port).transpose()?;
         let (mut nodes, mut redis_links, mut node_links) = (Vec::new(), Vec::new(), Vec::new());
         for number in 1..=options.nodes {
             let mut fleet = None;
@@ -124,6 +130,7 @@ impl NodeCluster {
                 fleet,
                 variant: NodeVariant {
                     asks_for: options.variant.asks_for,
+                    auth_port,
                     is_ahead: options.variant.node_ahead == Some(number - 1),
                 },
             };
@@ -144,7 +151,12 @@ impl NodeCluster {
             fs::create_dir_all(&folder)?;
             more_balancers.push(LoadBalancer::start(&folder, &ports, connections).await?);
         }
-        Ok(Self { nodes, balancer, more_balancers, redis, redis_links, node_links, database })
+        Ok(Self { nodes, balancer, more_balancers, redis, auth_port, redis_links, node_links, database })
+    }
+
+    /// Host in the public URL of the authorization server, with [`ClusterVariant::has_auth`].
+    pub(crate) fn auth_host(&self) -> Option<String> {
+        self.auth_port.map(|port| format!("127.0.0.1:{port}"))
     }
 
     /// Drops all bytes between a node and Redis, without a word to either.

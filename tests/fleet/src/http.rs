@@ -64,7 +64,9 @@ pub(crate) async fn send(request: HttpRequest) -> Result<HttpResponse> {
     // Ends when the body has been read or dropped.
     tokio::spawn(connection);
     let mut built = Request::builder().method(request.method).uri(request.path);
-    built = built.header("host", format!("127.0.0.1:{}", request.port));
+    if request.headers.iter().all(|(name, _)| *name != "host") {
+        built = built.header("host", format!("127.0.0.1:{}", request.port));
+    }
     for (name, value) in request.headers {
         built = built.header(name, value);
     }

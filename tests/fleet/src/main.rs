@@ -12,6 +12,7 @@
 //! the clients.
 
 mod approval_run;
+mod attempts;
 mod balancer;
 mod call;
 mod call_load;

@@ -46,12 +46,17 @@ pub(crate) struct NodeVariant {
     /// Time for which a call waits for a person, who is asked about each and decides with [`crate::decider`]. `None`:
     /// nobody is asked.
     pub(crate) asks_for: Option<Duration>,
+    /// Port of the public URL of its authorization server, if its endpoint needs tokens.
+    pub(crate) auth_port: Option<u16>,
     /// True if its clock is [`CLOCK_OFFSET`] ahead.
     pub(crate) is_ahead: bool,
 }
 
 /// Time by which the clock of a node is ahead, with [`NodeVariant::is_ahead`].
 pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(300);
+
+/// Password of the user `ann` at the authorization server of a node.
+pub(crate) const PASSWORD: &str = "a password of this test alone";
 
 /// Library of Debian's package `faketime`, in the folder of the machine's architecture below `/usr/lib`.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
@@ -212,6 +217,12 @@ impl NodeSettings {
                 let value = serde_json::Value::from(value.as_str());
                 text.push_str(&format!("{name} = {value}\n"));
             }
+        }
+        if let Some(port) = self.variant.auth_port {
+            text.push_str(&format!(
+                "[auth]\nbase_url = \"http://127.0.0.1:{port}\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
+                 [auth.users]\nann = \"{PASSWORD}\"\n"
+            ));
         }
         text
     }

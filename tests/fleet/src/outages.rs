@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::attempts::limit_attempts;
 use crate::call::{CallKind, CallMix};
 use crate::claim::{FleetClaim, history_claims};
 use crate::cluster::ClusterOptions;
@@ -42,13 +43,15 @@ struct EngineOutage {
 
 /// Ends each engine for a time.
 pub(crate) async fn end_engines(mut options: ClusterOptions, size: RunSize) -> Result<Vec<FleetClaim>> {
+    // A fleet of its own, and before the other: its nodes have nothing else to do.
+    let attempts = limit_attempts(options.clone()).await?;
     (options.policy, options.keeps_redis_data) = (Some(POLICY), true);
     let mut fleet = RunningFleet::start(options, size).await?;
     fleet.ends_redis = true;
     let begun = Instant::now();
     sleep(CALM).await;
     let kept = end_redis(&mut fleet, size.interval, false).await?;
-    let mut claims = vec![outage_claim("sessions are refused and kept while Redis is gone", &kept)];
+    let mut claims = vec![attempts, outage_claim("sessions are refused and kept while Redis is gone", &kept)];
     sleep(CALM).await;
     let (postgres, approvals) = end_postgres(&mut fleet, size.interval).await?;
     claims.extend([outage_claim("sessions go on while PostgreSQL is gone", &postgres), approvals]);

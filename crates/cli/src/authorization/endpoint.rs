@@ -7,6 +7,7 @@ use hospes_host::UpstreamAccounts;
 use hospes_host::config::{AuthConfig, AuthSignIn, DpopRequirement};
 use hospes_oauth_resource::{BearerAuth, BearerAuthBuilder, StaticTokenVerifier, TokenPrincipal};
 
+use crate::fleet::NodeRateLimits;
 use crate::output::CliOutput;
 
 /// Scope that grants use of the endpoint.
@@ -37,6 +38,8 @@ pub(super) struct EndpointParts<'a> {
     pub(super) tokens: StaticTokenVerifier,
     pub(super) accounts: Option<UpstreamAccounts>,
     pub(super) proxies: TrustedProxies,
+    /// Rate limits of all nodes of a fleet.
+    pub(super) rate_limits: Option<NodeRateLimits>,
     #[cfg_attr(
         not(feature = "authorization-server"),
         expect(dead_code, reason = "only the server reports on it")
@@ -66,6 +69,7 @@ pub(super) struct AccountPages<'a> {
     pub(super) sign_in: &'a AuthSignIn,
     pub(super) accounts: UpstreamAccounts,
     pub(super) proxies: TrustedProxies,
+    pub(super) rate_limits: Option<NodeRateLimits>,
 }
 
 /// Middleware of an endpoint, and the description of the issuer of its tokens.

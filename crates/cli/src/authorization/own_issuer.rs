@@ -1,30 +1,33 @@
 //! Endpoints whose tokens or account pages come from the built-in authorization server.
 
+use std::sync::Arc;
+
 use hospes::transport::http_server::HttpMiddleware;
 use hospes_auth::Scopes;
 use hospes_oauth_resource::{AnyTokenVerifier, BearerAuth, ScopeRules};
-use hospes_oauth_server::AuthServer;
+use hospes_oauth_server::{AuthServer, SharedRateLimits};
 
 use super::account_pages::{forget_the_gone, visitors, with_accounts};
 use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, bound};
 use super::server::server;
 use super::values::{identifier, scopes};
 use crate::exit::CliResult;
-use crate::fleet::SharedState;
+use crate::fleet::{NodeRateLimits, SharedState};
 
 /// Creates the middleware that issues the tokens it accepts.
 pub(super) async fn require_own_tokens(
     parts: EndpointParts<'_>,
     shared: Option<&SharedState>,
 ) -> CliResult<IssuedMiddleware> {
-    let EndpointParts { config, urls, machine, tokens, accounts, proxies, output } = parts;
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, rate_limits, output } =
+        parts;
     let audiences = [urls.main.clone(), urls.older.clone()];
     let shared = match shared {
         Some(shared) => Some(shared.auth().await?),
         None => None,
     };
     let server = server(config, urls.own.clone(), audiences.to_vec(), shared.as_ref(), output)?;
-    let mut server = server.trusting_proxies(proxies);
+    let mut server = sharing_limits(server.trusting_proxies(proxies), rate_limits);
     if let Some(accounts) = accounts {
         server = with_accounts(server, accounts.clone())?;
         // With a provider, only the provider knows which users still exist.
@@ -52,6 +55,14 @@ pub(super) fn with_account_pages(
 ) -> CliResult<Box<dyn HttpMiddleware>> {
     let provider = visitors(pages.issuer, pages.sign_in)?;
     let server = identifier("auth.base_url", AuthServer::only_pages(pages.own, provider))?;
-    let server = server.trusting_proxies(pages.proxies);
+    let server = sharing_limits(server.trusting_proxies(pages.proxies), pages.rate_limits);
     Ok(Box::new(with_accounts(server, pages.accounts)?.in_front_of(guard)))
+}
+
+/// Applies the rate limits of a server to all nodes of a fleet.
+fn sharing_limits(server: AuthServer, limits: Option<NodeRateLimits>) -> AuthServer {
+    match limits {
+        Some(limits) => server.sharing_limits(&(Arc::new(limits) as Arc<dyn SharedRateLimits>)),
+        None => server,
+    }
 }

@@ -111,7 +111,15 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
     let kept = credentials::open_for_host(will_be, output)?;
     let said = &config.accounts;
-    let shared = SharedState::connect(&config).await?;
+    let mut shared = SharedState::connect(&config).await?;
+    // Before the node, whose connections to others have spans.
+    telemetry::start(config.telemetry.as_ref(), output)?;
+    // Before the authorization server, whose rate limits are those of all nodes.
+    let node = FleetNode::start(&config).await?;
+    let member = node.as_ref().map(FleetNode::member);
+    if let (Some(shared), Some(member)) = (&mut shared, &member) {
+        shared.rate_limits = Some(member.rate_limits());
+    }
     let mut authorization =
         authorization(config.auth.as_ref(), bound, DEFAULT_PATH, kept.clone(), said, shared.as_ref(), output)
             .await?;
@@ -136,10 +144,6 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         channels: std::mem::take(&mut config.notifications),
     };
     let begun = jiff::Timestamp::now();
-    // Before the node, whose connections to others have spans.
-    telemetry::start(config.telemetry.as_ref(), output)?;
-    let node = FleetNode::start(&config).await?;
-    let member = node.as_ref().map(FleetNode::member);
     let fleet = shared.map(|shared| {
         let SharedState { state, databases, .. } = shared;
         HostFleet { state, member: member.clone(), databases }

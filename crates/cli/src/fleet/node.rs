@@ -16,8 +16,8 @@ use hospes_host::config::{FleetConfig, HostConfig};
 use hospes_host::server::ServerPlaces;
 use hospes_host::{Gateway, HostServers, RequestStateConfig, SharedFlowLabels};
 use hospes_node::{
-    DEFAULT_RENEWAL_INTERVAL, FleetSecrets, FleetSessions, MeasuredRelay, Membership, NodeListener,
-    NodeMetrics, NodePeers, NodeServer, ServerClaims,
+    DEFAULT_RENEWAL_INTERVAL, FleetRateLimits, FleetSecrets, FleetSessions, MeasuredRelay, Membership,
+    NodeListener, NodeMetrics, NodePeers, NodeServer, ServerClaims,
 };
 use hospes_store::{AuditLog, AuditShipper, SharedAuditLog, StateStore};
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ use super::approval_nodes::LeasedNodes;
 use super::engine_settings::warn_about_engines;
 use super::flows::RelayFlows;
 use super::placement::{ClaimedServers, EndpointPlacement, accept_server};
+use super::rate_limits::NodeRateLimits;
 use super::{read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
@@ -50,6 +51,7 @@ pub(crate) struct FleetMember {
     /// Address at which other nodes reach this one.
     address: Arc<str>,
     peers: Arc<NodePeers>,
+    rate_limits: NodeRateLimits,
     /// Servers that one node runs for all.
     claims: ServerClaims,
     /// Directories of the endpoints, by path.
@@ -79,7 +81,9 @@ impl FleetNode {
         let peers = Arc::new(peers.metrics(metrics.clone()).tracer(telemetry::tracer()));
         let (address, directories) = (address.into(), Arc::default());
         let (claims, shipper) = (ServerClaims::new(membership.clone()), Arc::default());
-        let member = FleetMember { membership, address, peers, claims, directories, metrics, shipper };
+        let rate_limits = NodeRateLimits(FleetRateLimits::new(Arc::clone(membership.relay())));
+        let member =
+            FleetMember { membership, address, peers, rate_limits, claims, directories, metrics, shipper };
         Ok(Some(Self { listener, member, secrets }))
     }
 
@@ -157,6 +161,11 @@ impl FleetMember {
     /// Logs what should be changed in the settings of the engines, once they can be asked.
     pub(crate) fn warn_about_engines(&self, state: &StateStore) {
         tokio::spawn(warn_about_engines(state.clone(), Arc::clone(self.membership.relay())));
+    }
+
+    /// Returns the rate limits of all nodes.
+    pub(crate) fn rate_limits(&self) -> NodeRateLimits {
+        self.rate_limits.clone()
     }
 
     /// Returns the data flows of all nodes.

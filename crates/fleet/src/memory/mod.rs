@@ -222,6 +222,13 @@ impl Relay for MemoryRelay {
         operation(move || self.store.limit(*key, limit))
     }
 
+    fn uncount<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, ()> {
+        operation(move || {
+            self.store.uncount(*key, limit);
+            Ok(())
+        })
+    }
+
     fn add_labels<'a>(
         &'a self,
         flow: &'a FlowKey,

@@ -309,6 +309,16 @@ impl MemoryStore {
         rates.insert(key, next, next, now).map(|()| RateVerdict::Allowed)
     }
 
+    pub(super) fn uncount(&self, key: RateKey, limit: RateLimit) {
+        let (interval, _) = limit.times();
+        if let Some((arrival, end)) = self.rates.lock().get_mut(&key, Instant::now())
+            && let Some(earlier) = arrival.checked_sub(interval)
+        {
+            // An entry is as old as its arrival, and one in the past is missing.
+            (*arrival, *end) = (earlier, earlier);
+        }
+    }
+
     pub(super) fn add_labels(
         &self,
         flow: FlowKey,

@@ -144,6 +144,18 @@ impl RedisRelay {
         }
     }
 
+    async fn uncount_use(&self, key: &RateKey, limit: RateLimit) -> Result<(), RelayError> {
+        let (interval, _) = limit.times();
+        let interval = interval.as_micros().to_string();
+        let link = self.data_link(&key.0);
+        let connection = link.connection().await?;
+        let keys: [&str; 1] = [&self.keyspace.rate(key)];
+        match link.script_on(connection, &scripts::UNCOUNT, &keys, &[interval.as_bytes()]).await? {
+            Value::Int(0) => Ok(()),
+            _ => Err(UNEXPECTED),
+        }
+    }
+
     async fn labels_added(
         &self,
         flow: &FlowKey,
@@ -305,6 +317,10 @@ impl Relay for RedisRelay {
 
     fn limit<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, RateVerdict> {
         Box::pin(self.count_use(key, limit))
+    }
+
+    fn uncount<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, ()> {
+        Box::pin(self.uncount_use(key, limit))
     }
 
     fn add_labels<'a>(

@@ -45,5 +45,7 @@ scripts! {
     READ = READS, [include_str!("read.lua")];
     STREAMS = READS, [include_str!("streams.lua")];
     LIMIT = WRITES, [include_str!("limit.lua")];
+    // Less is stored than before.
+    UNCOUNT = ENDS, [include_str!("uncount.lua")];
     LABELS = WRITES, [include_str!("labels.lua")];
 }

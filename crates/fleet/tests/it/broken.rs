@@ -215,6 +215,10 @@ impl Relay for AlteredRelay {
         self.inner.limit(key, limit)
     }
 
+    fn uncount<'a>(&'a self, key: &'a RateKey, limit: RateLimit) -> RelayFuture<'a, ()> {
+        self.inner.uncount(key, limit)
+    }
+
     fn add_labels<'a>(
         &'a self,
         flow: &'a FlowKey,

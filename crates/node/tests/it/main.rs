@@ -7,5 +7,6 @@
 mod claims;
 mod cluster;
 mod connections;
+mod rate_limits;
 mod sessions;
 mod telemetry;

@@ -18,6 +18,7 @@ cases_of!(
     a_used_key_is_free_after_its_lifetime,
     a_rate_limit_is_shared,
     a_rate_limit_frees_uses_over_time,
+    a_use_of_a_rate_limit_is_taken_back,
     labels_are_added_and_shared,
     labels_of_another_node_are_seen_after_none,
     too_many_labels_are_an_error,
@@ -85,6 +86,27 @@ async fn a_rate_limit_frees_uses_over_time(fleet: TestFleet) {
     .await;
     // The engine's clock may run in whole milliseconds, beside the one of this test.
     assert!(start.elapsed() >= 3 * limit.interval - Duration::from_millis(5), "{:?}", start.elapsed());
+}
+
+async fn a_use_of_a_rate_limit_is_taken_back(fleet: TestFleet) {
+    let (one, two) = (fleet.relay(), fleet.relay());
+    let (key, limit) = (RateKey::new(&[b"ann"]), RateLimit { interval: Duration::from_secs(3600), burst: 2 });
+    // Without a use there is nothing to take back, and nothing is saved up.
+    assert_eq!(one.uncount(&key, limit).await, Ok(()));
+    for relay in [&one, &two] {
+        assert_eq!(relay.limit(&key, limit).await, Ok(RateVerdict::Allowed));
+    }
+    assert_eq!(two.uncount(&key, limit).await, Ok(()));
+    assert_eq!(one.limit(&key, limit).await, Ok(RateVerdict::Allowed));
+    assert_ne!(two.limit(&key, limit).await, Ok(RateVerdict::Allowed));
+    for _ in 0..3 {
+        assert_eq!(one.uncount(&key, limit).await, Ok(()));
+    }
+    let mut allowed = 0;
+    for _ in 0..4 {
+        allowed += u32::from(two.limit(&key, limit).await == Ok(RateVerdict::Allowed));
+    }
+    assert_eq!(allowed, 2, "no more than a burst");
 }
 
 async fn labels_are_added_and_shared(fleet: TestFleet) {
