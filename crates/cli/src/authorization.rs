@@ -19,13 +19,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hospes_auth::dpop::ProofNonces;
-use hospes_auth::{GroupsClaim, Issuer, Resource, Scopes, Seed, TrustedProxies};
+use hospes_auth::{GroupsClaim, Issuer, Resource, Scopes, Seed, TrustedProxies, UnixClock};
 use hospes_console::TeamConsole;
 use hospes_host::config::{AccountsConfig, AuthConfig, HostConfig};
 use hospes_oauth::CredentialStore as Kept;
 use hospes_oauth_resource::{
     AnyTokenVerifier, BearerAuth, JwtRules, JwtVerifier, ScopeRules, StaticTokenVerifier, TokenPrincipal,
 };
+use hospes_store::StateStore;
 use url::Url;
 
 use self::accounts::accounts_at;
@@ -86,6 +87,7 @@ pub(crate) async fn authorization(
         tokens,
         accounts: accounts.clone(),
         proxies,
+        clock: endpoint_clock(shared),
         rate_limits: shared.and_then(|shared| shared.rate_limits.clone()),
         output,
     };
@@ -94,6 +96,18 @@ pub(crate) async fn authorization(
         None => require_own_tokens(parts, shared).await?,
     };
     Ok(Some(EndpointAuthorization { front, url, host, by, accounts, token }))
+}
+
+/// Returns the clock by which tokens and proofs are judged and issued: that of the shared database in a fleet, so that
+/// all nodes agree even if the clock of one is wrong.
+fn endpoint_clock(shared: Option<&SharedState>) -> UnixClock {
+    shared.map_or_else(UnixClock::system, |shared| state_clock(&shared.state))
+}
+
+/// Returns the clock of a state, in seconds.
+fn state_clock(state: &StateStore) -> UnixClock {
+    let clock = state.clock();
+    UnixClock::new(move || u64::try_from(clock.now().as_second()).unwrap_or_default())
 }
 
 /// Creates the settings of a console for a team, if the configuration has them. `address` is that of the endpoint.
@@ -118,7 +132,7 @@ pub(crate) fn team_console(
 
 /// Creates the middleware that accepts the tokens of an external authorization server.
 fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
-    let EndpointParts { config, urls, machine, tokens, accounts, proxies, rate_limits, .. } = parts;
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, clock, rate_limits, .. } = parts;
     let issuer = identifier("auth.issuer", Issuer::new(issuer))?;
     let audience = match &config.audience {
         Some(audience) => identifier("auth.audience", Resource::new(audience.as_str()))?,
@@ -130,12 +144,13 @@ fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<Issued
     let tokens = AnyTokenVerifier::none().or(tokens).or(JwtVerifier::new(rules, fetcher(&issuer)));
     let rules = ScopeRules::default().always(scopes(config)?);
     let guard = BearerAuth::builder(urls.main, vec![issuer.clone()], tokens).also(urls.older).rules(rules);
+    let guard = guard.clock(clock.clone());
     let guard = bound(guard, config, &machine, ProofNonces::in_process());
     let by = issuer.to_string();
     match (accounts, &config.sign_in) {
         (Some(accounts), Some(sign_in)) => {
             let pages =
-                AccountPages { own: urls.own, issuer, sign_in, accounts, proxies, rate_limits };
+                AccountPages { own: urls.own, issuer, sign_in, accounts, proxies, clock, rate_limits };
             Ok((with_account_pages(pages, guard)?, by))
         }
         // Without a base URL there are no pages to link to.

@@ -15,6 +15,7 @@ use crate::decider;
 use crate::node::CLOCK_OFFSET;
 use crate::plain_client::PlainClient;
 use crate::scenario::RunSize;
+use crate::token_times::use_tokens;
 
 /// Node whose clock is ahead, and two that are right.
 const AHEAD: usize = 1;
@@ -47,13 +48,16 @@ pub(crate) async fn set_apart(mut options: ClusterOptions, _size: RunSize) -> Re
         ClusterVariant { asks_for: Some(ASK_TIME), node_ahead: Some(AHEAD), ..ClusterVariant::default() };
     let mut cluster = NodeCluster::start(&options).await?;
     ensure!(cluster.nodes.len() == 3, "F8 needs three nodes");
-    Ok(vec![
+    let mut claims = vec![
         read_clocks(&cluster).await?,
         use_approvals(&cluster).await?,
         end_approvals(&cluster).await?,
         hold_calls(&cluster).await?,
         serve_sessions(&mut cluster).await?,
-    ])
+    ];
+    drop(cluster);
+    claims.extend(use_tokens(options, AHEAD).await?);
+    Ok(claims)
 }
 
 /// Shows that the clocks differ. Otherwise nothing else is shown.

@@ -39,6 +39,8 @@ pub(crate) struct HttpResponse {
     pub(crate) session: Option<String>,
     pub(crate) retry_after: Option<String>,
     pub(crate) is_event_stream: bool,
+    /// Nonce that the next DPoP proof has to have.
+    pub(crate) dpop_nonce: Option<String>,
     /// Time of the server's clock.
     pub(crate) date: Option<String>,
     body: Incoming,
@@ -78,6 +80,7 @@ pub(crate) async fn send(request: HttpRequest) -> Result<HttpResponse> {
         session: header("mcp-session-id").map(str::to_owned),
         retry_after: header("retry-after").map(str::to_owned),
         is_event_stream: header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")),
+        dpop_nonce: header("dpop-nonce").map(str::to_owned),
         date: header("date").map(str::to_owned),
         body,
         buffer: Vec::new(),

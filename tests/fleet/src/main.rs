@@ -43,6 +43,7 @@ mod rolls;
 mod scenario;
 mod slow_redis;
 mod stream_crowd;
+mod token_times;
 mod upstream;
 mod usage;
 

@@ -58,6 +58,13 @@ pub(crate) const CLOCK_OFFSET: Duration = Duration::from_secs(300);
 /// Password of the user `ann` at the authorization server of a node.
 pub(crate) const PASSWORD: &str = "a password of this test alone";
 
+/// Client with a secret at the authorization server of a node.
+pub(crate) const MACHINE: &str = "machine";
+pub(crate) const MACHINE_SECRET: &str = "a-secret-of-this-test-alone";
+
+/// Another resource that tokens are issued for, so that they are signed.
+const OTHER_RESOURCE: &str = "https://other.example/mcp";
+
 /// Library of Debian's package `faketime`, in the folder of the machine's architecture below `/usr/lib`.
 const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
@@ -221,7 +228,9 @@ impl NodeSettings {
         if let Some(port) = self.variant.auth_port {
             text.push_str(&format!(
                 "[auth]\nbase_url = \"http://127.0.0.1:{port}\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
-                 [auth.users]\nann = \"{PASSWORD}\"\n"
+                 dpop = \"allowed\"\ndpop_nonces = true\nresources = [\"{OTHER_RESOURCE}\"]\n\
+                 [auth.users]\nann = \"{PASSWORD}\"\n\
+                 [auth.clients.{MACHINE}]\nsecret = \"{MACHINE_SECRET}\"\n"
             ));
         }
         text

@@ -2,7 +2,7 @@
 
 use hospes::transport::http_server::HttpMiddleware;
 use hospes_auth::dpop::ProofNonces;
-use hospes_auth::{Issuer, Resource, TrustedProxies};
+use hospes_auth::{Issuer, Resource, TrustedProxies, UnixClock};
 use hospes_host::UpstreamAccounts;
 use hospes_host::config::{AuthConfig, AuthSignIn, DpopRequirement};
 use hospes_oauth_resource::{BearerAuth, BearerAuthBuilder, StaticTokenVerifier, TokenPrincipal};
@@ -38,6 +38,8 @@ pub(super) struct EndpointParts<'a> {
     pub(super) tokens: StaticTokenVerifier,
     pub(super) accounts: Option<UpstreamAccounts>,
     pub(super) proxies: TrustedProxies,
+    /// Clock of tokens and proofs.
+    pub(super) clock: UnixClock,
     /// Rate limits of all nodes of a fleet.
     pub(super) rate_limits: Option<NodeRateLimits>,
     #[cfg_attr(
@@ -69,6 +71,7 @@ pub(super) struct AccountPages<'a> {
     pub(super) sign_in: &'a AuthSignIn,
     pub(super) accounts: UpstreamAccounts,
     pub(super) proxies: TrustedProxies,
+    pub(super) clock: UnixClock,
     pub(super) rate_limits: Option<NodeRateLimits>,
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn require_own_tokens(
     parts: EndpointParts<'_>,
     shared: Option<&SharedState>,
 ) -> CliResult<IssuedMiddleware> {
-    let EndpointParts { config, urls, machine, tokens, accounts, proxies, rate_limits, output } =
+    let EndpointParts { config, urls, machine, tokens, accounts, proxies, clock, rate_limits, output } =
         parts;
     let audiences = [urls.main.clone(), urls.older.clone()];
     let shared = match shared {
@@ -27,7 +27,8 @@ pub(super) async fn require_own_tokens(
         None => None,
     };
     let server = server(config, urls.own.clone(), audiences.to_vec(), shared.as_ref(), output)?;
-    let mut server = sharing_limits(server.trusting_proxies(proxies), rate_limits);
+    let server = server.trusting_proxies(proxies).clock(clock.clone());
+    let mut server = sharing_limits(server, rate_limits);
     if let Some(accounts) = accounts {
         server = with_accounts(server, accounts.clone())?;
         // With a provider, only the provider knows which users still exist.
@@ -38,6 +39,7 @@ pub(super) async fn require_own_tokens(
     let tokens = AnyTokenVerifier::none().or(tokens).or(server.tokens_for(audiences));
     let rules = ScopeRules::default().always(Scopes::parse(SCOPE).union(&scopes(config)?));
     let guard = BearerAuth::builder(urls.main, vec![urls.own], tokens).also(urls.older).rules(rules);
+    let guard = guard.clock(clock);
     // Shared through the store, so that a DPoP proof is good only once (RFC 9449 §11.1).
     let guard = guard.used_proofs(server.used_proofs());
     let guard = bound(guard, config, &machine, server.proof_nonces());
@@ -55,7 +57,8 @@ pub(super) fn with_account_pages(
 ) -> CliResult<Box<dyn HttpMiddleware>> {
     let provider = visitors(pages.issuer, pages.sign_in)?;
     let server = identifier("auth.base_url", AuthServer::only_pages(pages.own, provider))?;
-    let server = sharing_limits(server.trusting_proxies(pages.proxies), pages.rate_limits);
+    let server = server.trusting_proxies(pages.proxies).clock(pages.clock);
+    let server = sharing_limits(server, pages.rate_limits);
     Ok(Box::new(with_accounts(server, pages.accounts)?.in_front_of(guard)))
 }
 

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::server::asked_there;
+use super::state_clock;
 use super::values::{fetcher, identifier, mistake};
 use crate::exit::{CliError, CliResult};
 
@@ -51,7 +52,7 @@ pub(super) fn team_console(
     let records = state.console_sessions();
     let records = records
         .map_err(|error| CliError::usage("cannot store the sessions of the console").with_cause(&error))?;
-    let sign_in = Arc::new(ProviderSignIn(Arc::new(PersonSignIn::new(provider))));
+    let sign_in = Arc::new(ProviderSignIn(Arc::new(PersonSignIn::new(provider).clock(state_clock(state)))));
     let roles = TeamRoles::new(config.groups_claim.as_str(), roles);
     TeamConsole::new(&config.public_url, roles, principal, sign_in, records)
         .map_err(|error| mistake("console.team.public_url", &error))
