@@ -97,7 +97,12 @@ impl PostgresError {
         let Some(code) = error.code() else { return true };
         // Connection exceptions, rolled-back transactions, shortage of resources, and shutdowns.
         matches!(code.code().get(..2), Some("08" | "40" | "53" | "57"))
-            || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code)
+            || [
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            ]
+            .contains(code)
     }
 }
 
@@ -221,9 +226,10 @@ impl PostgresEngine {
         };
         let mut change = self.begin(client);
         let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; {} {};
+            "BEGIN ISOLATION LEVEL READ COMMITTED; {} {} {};
              INSERT INTO attempts (id, at) VALUES ('{attempt}', clock_timestamp()) ON CONFLICT DO NOTHING",
             self.limits(),
+            self.idle_limit(),
             scope_lock(scope),
         );
         match (change.batch(&begin), made) {
@@ -341,6 +347,16 @@ impl PostgresEngine {
     fn limits(&self) -> String {
         let limit = self.settings.statement_timeout.as_millis();
         format!("SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit};")
+    }
+}
+
+impl PostgresEngine {
+    /// Returns the statement that limits how long the server waits for the next statement of a change. Otherwise a node
+    /// that stands still in a change would keep its locks, and all others from changing the same.
+    fn idle_limit(&self) -> String {
+        // Shorter than others try again.
+        let limit = self.settings.statement_timeout.saturating_mul(2).as_millis();
+        format!("SET LOCAL idle_in_transaction_session_timeout = {limit};")
     }
 }
 
