@@ -31,13 +31,24 @@ pub(crate) struct HostFleet {
     /// Membership of this process. `None` for a host beside the nodes, such as that of `hospes stdio`.
     pub(crate) member: Option<FleetMember>,
     pub(crate) databases: DatabaseMetrics,
+    /// Name of the node of this machine, by its configuration.
+    pub(crate) node: String,
 }
 
 impl HostFleet {
     /// Connects a host that is not a node itself.
     pub(crate) async fn beside(config: &HostConfig) -> CliResult<Option<Self>> {
         let shared = SharedState::connect(config).await?;
-        Ok(shared.map(|shared| Self { databases: shared.databases, state: shared.state, member: None }))
+        Ok(shared.map(|shared| shared.for_host(None)))
+    }
+
+    /// Returns the state, which records decisions under the name of the node unless there `is_no_audit`.
+    pub(crate) fn host_state(&self, is_no_audit: bool) -> CliResult<StateStore> {
+        if is_no_audit {
+            return Ok(self.state.clone());
+        }
+        let node = self.member.as_ref().map_or(&*self.node, FleetMember::address);
+        recording_decisions(&self.state, node)
     }
 
     /// Returns the nodes that run servers with placement `one`.
@@ -62,6 +73,13 @@ pub(crate) fn shared_audit(state: &StateStore) -> CliResult<Option<SharedAuditLo
     state.audit().map_err(failed)
 }
 
+/// Returns the state such that decisions are recorded in the transactions that make them.
+fn recording_decisions(state: &StateStore, node: &str) -> CliResult<StateStore> {
+    state.recording_decisions(node).map_err(|error| {
+        CliError::usage("cannot use the audit record in the database of the fleet").with_cause(&error)
+    })
+}
+
 /// State of all nodes, in PostgreSQL.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedState {
@@ -71,6 +89,8 @@ pub(crate) struct SharedState {
     /// Rate limits of all nodes, if this process is one.
     pub(crate) rate_limits: Option<NodeRateLimits>,
     settings: PostgresSettings,
+    /// Name of the node of this machine, by its configuration.
+    node: String,
 }
 
 impl SharedState {
@@ -96,7 +116,17 @@ impl SharedState {
         })?;
         let databases = DatabaseMetrics::default();
         databases.add(state.metrics());
-        Ok(Self { state, databases, rate_limits: None, settings })
+        Ok(Self { state, databases, rate_limits: None, settings, node: fleet.node_name() })
+    }
+
+    /// Returns what a host needs of it. `member` is its node, if it is one.
+    pub(crate) fn for_host(self, member: Option<FleetMember>) -> HostFleet {
+        HostFleet { state: self.state, member, databases: self.databases, node: self.node }
+    }
+
+    /// Returns the state for decisions of a command, which are recorded under the name of the node of this machine.
+    pub(crate) fn command_state(&self) -> CliResult<StateStore> {
+        recording_decisions(&self.state, &self.node)
     }
 
     /// Returns true if the default configuration, or that which `HOSPES_CONFIG` names, has a fleet.

@@ -178,7 +178,7 @@ pub(crate) async fn build_host(
     });
     // An error is not returned yet, because only pinning cannot do without the state.
     let state = match &fleet {
-        Some(fleet) => Ok(Some(fleet.state.clone())),
+        Some(fleet) => fleet.host_state(options.no_audit).map(Some),
         None => enforcement::open_state(),
     };
     let state = if is_pinned {

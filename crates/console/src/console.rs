@@ -146,10 +146,9 @@ impl Console {
         self.guard()?.audit()
     }
 
-    /// Returns the audit log that people read: with a team, that of all nodes.
+    /// Returns the audit log that people read: of a node, that of all nodes, because it has the decisions.
     pub(crate) fn audit_reader(&self) -> Option<AuditReader> {
-        let shared = self.guard()?.shared_audit().filter(|_| self.team().is_some());
-        shared.cloned().or_else(|| self.audit().cloned().map(AuditReader::from))
+        self.guard()?.shared_audit().cloned().or_else(|| self.audit().cloned().map(AuditReader::from))
     }
 
     pub(crate) fn pins(&self) -> Option<&PinManager> {

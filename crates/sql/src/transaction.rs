@@ -26,6 +26,9 @@ pub enum SqlError {
     /// A table differs from the one that it was copied from.
     #[error("the copy of {0} differs from its source")]
     CopyDiffers(&'static str),
+    /// A step refuses the change, which is rolled back.
+    #[error("{0}")]
+    Refused(&'static str),
     /// A row that must exist is missing.
     #[error("a row that was written is missing")]
     Missing,

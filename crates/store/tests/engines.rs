@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_store::approvals::NewDecision;
+use hospes_store::grants::NewGrant;
 use hospes_store::pins::{
     ItemDefinition, ItemKind, ServerFingerprint, ServerSighting, Sha256Digest, StoredServer, TrustDecision,
     TrustMode,
@@ -158,7 +160,10 @@ async fn pins_are_the_same_on_both_engines() {
                     let items = shown.iter().flat_map(|shown| &shown.items);
                     let items =
                         items.filter(|of| of.kind == item.0).map(|of| (of.kind, of.name.clone(), of.hash));
-                    format!("{:?}", pins.withdraw_unreviewed(&name, target, items.collect()).await)
+                    format!(
+                        "{:?}",
+                        pins.withdraw_unreviewed(&name, target, items.collect(), Vec::new()).await
+                    )
                 }
                 _ => format!("{:?}", pins.forget_undecided(&name).await),
             };
@@ -185,15 +190,18 @@ async fn the_other_parts_are_the_same_on_both_engines() {
             let (approvals, grants) = (state.approvals().unwrap(), state.grants());
             let said = match operation {
                 0 | 1 => format!("{}", approvals.insert(id.clone(), text.clone(), until).await.is_ok()),
-                2 => format!("{}", approvals.decide(id.clone(), &text, now, until).await.unwrap()),
+                2 => format!(
+                    "{}",
+                    approvals.decide(id.clone(), NewDecision::new(text.clone(), until), now).await.unwrap()
+                ),
                 3 => format!("{:?}", approvals.take(id.clone(), now).await.unwrap()),
                 4 => format!("{:?}", approvals.remove(vec![id.clone()], now).await),
                 5 => {
                     let until = (count > 25).then_some(until);
-                    format!("{:?}", grants.insert(id.clone(), text.clone(), until).await)
+                    format!("{:?}", grants.insert(NewGrant::new(id.clone(), text.clone(), until), None).await)
                 }
                 6 => format!("{:?}", grants.record_uses(vec![(id.clone(), at(step), count)]).await),
-                7 => format!("{}", grants.remove(id.clone()).await.unwrap()),
+                7 => format!("{}", grants.remove(id.clone(), None).await.unwrap()),
                 _ => {
                     state.tasks().insert(id.clone(), text.clone()).await.unwrap();
                     let text = text.clone();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_sql::{ChangeScope, SqlEngine, SqliteSchema, sql_values};
-use hospes_store::approvals::{ApprovalHolder, ApprovalRecords, StoredApproval};
+use hospes_store::approvals::{ApprovalHolder, ApprovalRecords, NewDecision, StoredApproval};
 use hospes_store::{PostgresSettings, StateStore};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
@@ -131,7 +131,8 @@ impl Fleet {
     }
 
     async fn decide(&self, id: &str, decision: &str) -> bool {
-        self.nodes[1].decide(id.to_owned(), decision, Timestamp::now(), after(60)).await.unwrap()
+        let decision = NewDecision::new(decision.to_owned(), after(60));
+        self.nodes[1].decide(id.to_owned(), decision, Timestamp::now()).await.unwrap()
     }
 
     async fn use_held(&self, id: &str, attempt: &str) -> Option<Option<String>> {
@@ -183,9 +184,10 @@ async fn a_decision_is_used_by_one_attempt_which_can_be_repeated() {
             assert_eq!(shown[0].holder.as_deref(), Some("one"), "{engine}");
             let decide = |place: usize| {
                 let (records, id) = (fleet.nodes[place].clone(), id.clone());
-                tokio::spawn(
-                    async move { records.decide(id, "yes", Timestamp::now(), after(60)).await.unwrap() },
-                )
+                tokio::spawn(async move {
+                    let yes = NewDecision::new("yes".to_owned(), after(60));
+                    records.decide(id, yes, Timestamp::now()).await.unwrap()
+                })
             };
             let decided = [decide(0), decide(1)];
             let mut made = 0;

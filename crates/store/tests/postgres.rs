@@ -12,8 +12,10 @@ use hospes_fleet_testkit::certificates::TestCertificates;
 use hospes_fleet_testkit::eventually;
 use hospes_fleet_testkit::net_proxy::{LinkDirection, LinkRules, NetProxy};
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
+use hospes_store::approvals::NewDecision;
 use hospes_store::budgets::BudgetRecords;
 use hospes_store::console_sessions::{ConsoleSession, MAX_SESSIONS_OF_PERSON};
+use hospes_store::grants::NewGrant;
 use hospes_store::{PostgresSettings, StateStore, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use zeroize::Zeroizing;
@@ -61,7 +63,9 @@ async fn an_approval_is_decided_once_and_taken_once() {
         let decide = |place: usize| {
             let (approvals, id) = (approvals[place].clone(), id.clone());
             let by = format!("node {place}");
-            tokio::spawn(async move { approvals.decide(id, &by, Timestamp::now(), after(60)).await.unwrap() })
+            tokio::spawn(async move {
+                approvals.decide(id, NewDecision::new(by, after(60)), Timestamp::now()).await.unwrap()
+            })
         };
         let decided = [decide(0), decide(1), decide(2)];
         let mut winners = Vec::new();
@@ -178,7 +182,7 @@ async fn an_unavailable_server_is_an_error_after_the_time_for_tries() {
     short.retry_timeout = Duration::from_millis(200);
     let state = StateStore::connect(short.clone(), key()).await.unwrap();
     server.kill();
-    let failed = state.grants().insert("g".to_owned(), "a grant".to_owned(), None).await;
+    let failed = state.grants().insert(NewGrant::new("g".to_owned(), "a grant".to_owned(), None), None).await;
     assert!(matches!(failed, Err(StoreError::Unavailable { is_unknown: false, .. })), "{failed:?}");
     let failed = StateStore::connect(short, key()).await;
     let said = failed.unwrap_err().to_string();
@@ -193,7 +197,7 @@ async fn changes_of_another_node_are_noticed() {
     let mut changes = one.changes();
     // The first poll sets what later ones are compared with.
     eventually("a change is noticed", async || {
-        other.grants().insert("g".to_owned(), "a grant".to_owned(), None).await.unwrap();
+        other.grants().insert(NewGrant::new("g".to_owned(), "a grant".to_owned(), None), None).await.unwrap();
         tokio::time::timeout(Duration::from_secs(1), changes.changed()).await.ok()
     })
     .await
@@ -291,7 +295,12 @@ async fn the_documented_backup_is_restored() {
     for id in ["before", "open"] {
         approvals.insert(id.to_owned(), "a call".to_owned(), after(60)).await.unwrap();
     }
-    assert!(approvals.decide("before".to_owned(), "ann", Timestamp::now(), after(60)).await.unwrap());
+    assert!(
+        approvals
+            .decide("before".to_owned(), NewDecision::new("ann".to_owned(), after(60)), Timestamp::now())
+            .await
+            .unwrap()
+    );
     let folder = tempfile::tempdir().unwrap();
     let run = |line: &str| {
         let path = std::env::var("PATH").unwrap();

@@ -25,7 +25,7 @@ const MAX_LINES: usize = 60;
 
 pub(crate) async fn run(args: PinsCommand, output: CliOutput) -> CliResult {
     let state = match SharedState::of_default_config().await? {
-        Some(shared) => shared.state,
+        Some(shared) => shared.command_state()?,
         // Before `enforcement::open_state()`, which would create an empty state file.
         None if paths::state_file().is_none_or(|file| !file.is_file()) => {
             return Err(CliError::usage("no server that is not built in has been seen yet")

@@ -144,10 +144,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         channels: std::mem::take(&mut config.notifications),
     };
     let begun = jiff::Timestamp::now();
-    let fleet = shared.map(|shared| {
-        let SharedState { state, databases, .. } = shared;
-        HostFleet { state, member: member.clone(), databases }
-    });
+    let fleet = shared.map(|shared| shared.for_host(member.clone()));
     let host = start(&args.host, config, accounts, fleet, output).await?;
     let rounds = request_state(&host)?;
     let build = |gateway, path: &str, servers: Option<HostServers>| {

@@ -40,9 +40,15 @@ fn lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns what identifies an entry: its hash, which binds all before it.
+/// Returns true if an entry is of a decision: here, of definitions that were accepted or rejected.
+fn is_decision(line: &Value) -> bool {
+    line["entry"]["kind"] == "definition"
+}
+
+/// Returns what identifies an entry that is no decision: its hash, which binds all before it.
 fn hashes(ran: &Ran) -> Vec<String> {
-    lines(ran).iter().map(|line| line["bound"].as_str().unwrap().to_owned()).collect()
+    let all = lines(ran).into_iter().filter(|line| !is_decision(line));
+    all.map(|line| line["bound"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Receives one connection, and returns what came.
@@ -97,7 +103,8 @@ fn the_record_of_all_nodes_has_each_entry_once_whatever_ends() {
     let exported = succeeded(one.house.run(&["audit", "export"]));
     assert_eq!(hashes(&exported).len(), count, "each once");
     assert_eq!(hashes(&exported).into_iter().collect::<BTreeSet<_>>(), of_nodes);
-    let all = lines(&exported);
+    decisions_are_in_no_file(&one, &other);
+    let all = lines(&succeeded(one.house.run(&["audit", "export"])));
     let calls: Vec<&Value> = all.iter().filter(|line| line["entry"]["kind"] == "call").collect();
     assert_eq!(calls.len(), 7);
     let nodes: BTreeSet<&str> = calls.iter().map(|line| line["node"].as_str().unwrap()).collect();
@@ -114,8 +121,28 @@ fn the_record_of_all_nodes_has_each_entry_once_whatever_ends() {
     let shown = succeeded(other.house.run(&["audit", "search", "--kind", "call"])).stdout;
     assert!(nodes.iter().all(|node| shown.contains(node)), "{shown}");
 
-    export_goes_on_and_has_no_secret(&one, count);
+    export_goes_on_and_has_no_secret(&one, all.len());
     altered_entries_are_found(&engines, &one);
+}
+
+/// Decisions of a node and of a command on its machine are in the record at once, and in the file of none.
+fn decisions_are_in_no_file(one: &FleetNode, other: &FleetNode) {
+    succeeded(other.house.run(&["pins", "reject", "one", "quick"]));
+    let decisions = |node: &FleetNode, args: &[&str]| -> Vec<Value> {
+        let ran = succeeded(node.house.run(&[&["audit", "export"], args].concat()));
+        lines(&ran).into_iter().filter(is_decision).collect()
+    };
+    let all = decisions(one, &[]);
+    let made = |decision: &str| all.iter().filter(|line| line["entry"]["decision"] == decision).count();
+    assert!(made("allow") > 2, "each node has accepted its server at first use: {all:?}");
+    let rejected = all.iter().find(|line| line["entry"]["decision"] == "reject").unwrap();
+    assert_eq!(
+        (&rejected["entry"]["subject"], &rejected["node"]),
+        (&json!("tool quick"), &json!("127.0.0.1:0"))
+    );
+    for node in [one, other] {
+        assert_eq!(decisions(node, &["--local"]), Vec::<Value>::new());
+    }
 }
 
 fn export_goes_on_and_has_no_secret(node: &FleetNode, count: usize) {
@@ -157,10 +184,18 @@ fn altered_entries_are_found(engines: &FleetEngines, node: &FleetNode) {
         verified = serde_json::from_str(&ran.stdout).unwrap();
         verified["notAnchored"] == 0 && verified["place"].is_string()
     });
-    assert_eq!(verified["chains"].as_array().unwrap().len(), 2, "{verified}");
+    // A file and the decisions of each node, and the decisions of a command.
+    let chains = verified["chains"].as_array().unwrap();
+    let of_decisions = chains.iter().filter(|chain| chain["decisions"] == true).count();
+    assert_eq!((chains.len(), of_decisions), (5, 3), "{verified}");
     let noted = verified["place"].as_str().unwrap();
     let shown = succeeded(node.house.run(&["audit", "verify", "--noted", noted])).stdout;
-    assert!(shown.contains("of all nodes in 2 chains") && shown.contains("all intact"), "{shown}");
+    assert!(
+        shown.contains("of all nodes in 5 chains")
+            && shown.contains(", decisions  chain ")
+            && shown.contains("all intact"),
+        "{shown}"
+    );
     let _changed = engines.postgres.query(
         "UPDATE audit_blocks SET entries = convert_to(replace(convert_from(entries, 'UTF8'), 'quick', 'other'), 'UTF8')",
     );

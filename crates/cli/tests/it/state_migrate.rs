@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use hospes_store::StateStore;
+use hospes_store::grants::NewGrant;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
@@ -227,7 +228,8 @@ fn the_state_of_a_host_moves_into_a_fleet_once_and_as_a_whole() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let state = StateStore::open(folder.join("state.db")).unwrap();
-        state.grants().insert("g".to_owned(), "a grant".to_owned(), None).await.unwrap();
+        let grant = NewGrant::new("g".to_owned(), "a grant".to_owned(), None);
+        state.grants().insert(grant, None).await.unwrap();
     });
     let config = other.write("node.toml", &moving.fleet_table()).to_string_lossy().into_owned();
     let full = other.run(&[&MIGRATE[..], &["--config", &config, "--dry-run"]].concat());

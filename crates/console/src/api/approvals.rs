@@ -14,7 +14,7 @@ use super::body::{EmptyBody, JsonBody};
 use super::home::application_name;
 use super::rule_saving::fixed_reason;
 use crate::api_error::{ApiError, ApiResult};
-use crate::browser_auth::{AuthorizedAuthor, AuthorizedDecider, ConsoleCaller};
+use crate::browser_auth::{AuthorizedAuthor, ConsoleCaller};
 use crate::console::Console;
 use crate::rule_edits::text_digest;
 
@@ -163,7 +163,7 @@ pub(super) async fn grants(
 pub(super) async fn revoke(
     State(console): State<Console>,
     Extension(caller): Extension<ConsoleCaller>,
-    AuthorizedDecider(by): AuthorizedDecider,
+    AuthorizedAuthor(by): AuthorizedAuthor,
     Path(id): Path<String>,
     JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Value> {
@@ -172,16 +172,7 @@ pub(super) async fn revoke(
     if !queue.grants().iter().any(is_own) {
         return Err(DecideError::Unknown.into());
     }
-    // Revoked first, because a failure of the audit log must not keep a grant alive.
-    let grant = queue.revoke(&id).await?;
-    if let Some(audit) = console.audit() {
-        let mut entry = AuditEntry::new(AuditEntryKind::Decision);
-        (entry.server, entry.subject) = (Some(grant.server), Some(grant.name));
-        (entry.principal, entry.application) = (grant.principal, grant.application);
-        entry.decision = Some("revoke".to_owned());
-        entry.by = Some(by);
-        audit.record(entry).await?;
-    }
+    queue.revoke(&id, by).await?;
     Ok(Json(json!({})))
 }
 

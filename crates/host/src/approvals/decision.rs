@@ -71,6 +71,14 @@ impl ApprovalDecision {
         Self::Deny { reason: None, block: false }
     }
 
+    /// Returns the same decision without what was added to it: once, without an edit or a reason.
+    pub(super) fn once(&self) -> Self {
+        match self {
+            Self::Allow { .. } => Self::allow(),
+            Self::Deny { .. } => Self::deny(),
+        }
+    }
+
     /// Returns the state of an approval after this decision.
     pub(super) fn state(&self) -> ApprovalState {
         match self {

@@ -1,12 +1,14 @@
 //! Audit entries of decisions. They are written when the decision is made, because its result may come days later or
-//! never.
+//! never. A state that records decisions does it in the transaction that makes them.
 
-use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, DecisionBasis};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, DecisionBasis, StateStore};
+use jiff::Timestamp;
 
 use super::approval::{Approval, ApprovalCard};
-use super::decision::ApprovalDecision;
-use super::grant::ApprovalScope;
+use super::decision::{ApprovalDecision, DecisionRecord};
+use super::grant::{ApprovalGrant, ApprovalScope};
 use super::queue::ApprovalQueue;
+use crate::deciders::DecisionAuthor;
 
 impl ApprovalQueue {
     /// Records every later decision: the decider, the subject and the scope. Only the first call has an effect.
@@ -14,21 +16,25 @@ impl ApprovalQueue {
         let _another = self.0.audit.set(audit.clone());
     }
 
-    /// Records the decision about an approval. The entry is on disk before the decision is confirmed to its author.
-    pub(super) async fn record(&self, approval: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(approval)) else { return };
+    /// Returns true if the state records its decisions, each in the transaction that makes it. Decisions that change
+    /// nothing in the state are recorded in the audit log even then.
+    pub(super) fn records_in_state(&self) -> bool {
+        self.0.store.as_ref().is_some_and(StateStore::records_decisions)
+    }
+
+    /// Records a decision. The entry is on disk before the decision is confirmed to its author.
+    pub(super) async fn record(&self, entry: AuditEntry) {
+        let Some(audit) = self.0.audit.get() else { return };
         // Cloned, because what cannot be written now is left to be written later.
         if let Err(error) = audit.record(entry.clone()).await {
             tracing::error!(%error, "decision could not be recorded yet");
-            if audit.try_enqueue(entry).is_err() {
-                tracing::error!("decision not recorded: the audit queue is full");
-            }
+            self.try_record(entry);
         }
     }
 
-    /// Records the decision about an approval without waiting.
-    pub(super) fn try_record(&self, approval: &Approval) {
-        let (Some(audit), Some(entry)) = (self.0.audit.get(), decision_entry(approval)) else { return };
+    /// Records a decision without waiting.
+    pub(super) fn try_record(&self, entry: AuditEntry) {
+        let Some(audit) = self.0.audit.get() else { return };
         if audit.try_enqueue(entry).is_err() {
             tracing::error!("decision not recorded: the audit queue is full");
         }
@@ -38,6 +44,7 @@ impl ApprovalQueue {
     pub(super) fn record_withdrawn(&self, approval: &Approval, by: &str) {
         let Some(audit) = self.0.audit.get() else { return };
         let mut entry = base_entry(approval);
+        entry.at = self.now().as_microsecond();
         entry.decision = Some("withdrawn".to_owned());
         (entry.by, entry.basis) = (Some(by.to_owned()), DecisionBasis::Unanswered);
         if audit.try_enqueue(entry).is_err() {
@@ -46,10 +53,9 @@ impl ApprovalQueue {
     }
 }
 
-/// Builds the audit entry of a decision; `None` if the approval is undecided. Reasons and edits are left out, because they
-/// may contain anything.
-fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
-    let decided = approval.decided.as_ref()?;
+/// Builds the audit entry of a decision about an approval. Reasons and edits are left out, because they may contain
+/// anything.
+pub(super) fn decision_entry(approval: &Approval, decided: &DecisionRecord) -> AuditEntry {
     let mut entry = base_entry(approval);
     entry.at = decided.at.as_microsecond();
     let (decision, scope, is_edited) = match &decided.decision {
@@ -72,7 +78,22 @@ fn decision_entry(approval: &Approval) -> Option<AuditEntry> {
     let changed = if is_edited { ", with edits" } else { "" };
     entry.by = Some(format!("{}{changed}", decided.by));
     entry.basis = decided.basis;
-    Some(entry)
+    entry
+}
+
+/// Builds the audit entry of the revocation of a grant.
+pub(super) fn revocation_entry(
+    grant: &ApprovalGrant,
+    DecisionAuthor { by, basis }: DecisionAuthor,
+    at: Timestamp,
+) -> AuditEntry {
+    let mut entry = AuditEntry::new(AuditEntryKind::Decision);
+    entry.at = at.as_microsecond();
+    (entry.server, entry.subject) = (Some(grant.server.clone()), Some(grant.name.clone()));
+    (entry.principal, entry.application) = (grant.principal.clone(), grant.application.clone());
+    entry.decision = Some("revoke".to_owned());
+    (entry.by, entry.basis) = (Some(by), basis);
+    entry
 }
 
 fn base_entry(approval: &Approval) -> AuditEntry {

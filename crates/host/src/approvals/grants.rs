@@ -155,6 +155,15 @@ impl GrantTable {
         used.into_iter().map(|(id, (at, uses))| (id, at, uses)).collect()
     }
 
+    /// Checks that a grant can be added.
+    ///
+    /// # Errors
+    /// [`DecideError::Rule`] if the limit is reached, or its conditions are invalid.
+    pub(super) fn check_new(&self, grant: &ApprovalGrant) -> Result<(), DecideError> {
+        GrantConditions::of(grant).map_err(DecideError::Rule)?;
+        make_room(&mut self.all.write(), self.clock.now())
+    }
+
     /// Adds a grant.
     ///
     /// # Errors
@@ -166,15 +175,7 @@ impl GrantTable {
     ) -> Result<(), DecideError> {
         let conditions = GrantConditions::of(&grant).map_err(DecideError::Rule)?;
         let mut all = self.all.write();
-        let now = self.clock.now();
-        if all.len() >= MAX_GRANTS {
-            all.retain(|_, given| !given.is_over(now));
-        }
-        if all.len() >= MAX_GRANTS {
-            return Err(DecideError::Rule(format!(
-                "the limit of {MAX_GRANTS} grants is reached; revoke some"
-            )));
-        }
+        make_room(&mut all, self.clock.now())?;
         let is_known = grant.effect == GrantEffect::Known;
         all.insert(grant.id.clone(), ActiveGrant::new(grant, conditions, session));
         if is_known {
@@ -256,6 +257,17 @@ impl GrantTable {
         }
         Some(decider)
     }
+}
+
+/// Removes expired grants if the limit is reached.
+fn make_room(all: &mut HashMap<String, ActiveGrant>, now: Timestamp) -> Result<(), DecideError> {
+    if all.len() >= MAX_GRANTS {
+        all.retain(|_, given| !given.is_over(now));
+    }
+    if all.len() >= MAX_GRANTS {
+        return Err(DecideError::Rule(format!("the limit of {MAX_GRANTS} grants is reached; revoke some")));
+    }
+    Ok(())
 }
 
 impl ActiveGrant {

@@ -7,8 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use hospes_store::StoreError;
-use hospes_store::approvals::StoredApproval;
+use hospes_store::approvals::{NewDecision, StoredApproval};
+use hospes_store::grants::NewGrant;
+use hospes_store::{AuditEntry, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -82,33 +83,41 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// Decides a persisted approval, first in the state, so that all processes that share it see the decision.
+    /// Decides a persisted approval, first in the state, so that all processes that share it see the decision. A lasting
+    /// grant and the audit entry are written in the same transaction, the entry if the state records decisions.
     pub(super) async fn settle_persisted(
         &self,
         id: &str,
         decided: DecisionRecord,
         grant: Option<ApprovalGrant>,
+        entry: AuditEntry,
     ) -> Result<Approval, DecideError> {
         let failed = |error: &dyn std::error::Error| DecideError::Store(error.to_string());
         let approvals = self.0.approvals.as_ref().ok_or(DecideError::Unknown)?;
         let text = serde_json::to_string(&decided).map_err(|error| failed(&error))?;
-        let given = grant.as_ref().map(|grant| grant.id.clone());
-        let (mut approval, until) = {
+        let (mut approval, until, session) = {
             let mut state = self.state();
-            let entry = self.undecided(&mut state, id, grant)?;
+            let waiting = self.undecided(&mut state, id, None)?;
+            let session = grant.as_ref().and_then(|grant| waiting.session_of(grant));
             // Once decided it can be used for as long as there was time to decide.
-            (entry.approval.clone(), deadline(decided.at, entry.timeout))
+            (waiting.approval.clone(), deadline(decided.at, waiting.timeout), session)
         };
-        let done = approvals.decide(id.to_owned(), &text, self.now(), until).await;
-        if let (Some(given), Ok(false) | Err(_)) = (given, &done) {
-            self.0.grants.revoke(&given);
-        }
+        let mut decision = NewDecision::new(text, until);
+        let lasting = grant.as_ref().filter(|grant| grant.is_kept());
+        (decision.grant, decision.entry) = (lasting.map(stored_grant).transpose()?, Some(entry));
+        let done = approvals.decide(id.to_owned(), decision, self.now()).await;
         if !done.map_err(|error| failed(&error))? {
             // Somebody was quicker, perhaps elsewhere: what is shown is what they made of it.
             if let Err(error) = self.reload_persisted().await {
                 tracing::warn!(%error, "decisions made elsewhere cannot be read yet");
             }
             return Err(DecideError::Over);
+        }
+        // Only now, so that nobody believes in what is not stored. There was room for it before.
+        if let Some(grant) = grant
+            && let Err(error) = self.0.grants.insert(grant, session)
+        {
+            tracing::warn!(%error, "the lasting part of a decision is not in force here yet");
         }
         let mut state = self.state();
         match state.entries.get_mut(id).filter(|entry| entry.is_open()) {
@@ -329,6 +338,12 @@ fn instant(deadline: Timestamp, timeout: Duration, now: Timestamp) -> Instant {
     let left = Duration::try_from(deadline.duration_since(now)).unwrap_or_default().min(timeout);
     let now = Instant::now();
     now.checked_add(left).unwrap_or(now + MAX_WAIT)
+}
+
+/// Returns the stored form of a grant.
+pub(super) fn stored_grant(grant: &ApprovalGrant) -> Result<NewGrant, DecideError> {
+    let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
+    Ok(NewGrant::new(grant.id.clone(), body, grant.until))
 }
 
 pub(super) fn read_decision(decided: &str) -> Option<DecisionRecord> {

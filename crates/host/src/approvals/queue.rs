@@ -7,7 +7,7 @@ use hospes::Peer;
 use hospes::transport::{StateKey, StateKeyRing};
 use hospes_store::approvals::ApprovalRecords;
 use hospes_store::grants::GrantRecords;
-use hospes_store::{AuditLog, StateClock, StateStore, StoreError};
+use hospes_store::{AuditEntry, AuditLog, DecisionBasis, StateClock, StateStore, StoreError};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
@@ -16,10 +16,12 @@ use tokio::time::Instant;
 use super::approval::{Approval, ApprovalState};
 use super::approval_nodes::ApprovalNodes;
 use super::decision::{ApprovalDecision, DecideError, DecisionRecord};
+use super::decision_records::{decision_entry, revocation_entry};
 use super::grant::{ApprovalGrant, GrantEffect};
 use super::grants::{GrantQuery, GrantTable};
 use super::held::{HoldingNode, follow_nodes, is_held_here};
 use super::limits::ApprovalLimits;
+use super::persistence::stored_grant;
 use super::queued_approval::{
     ApprovalHolding, BindingDigest, PersistenceState, QueuedApproval, StoredEditCheck,
 };
@@ -32,6 +34,15 @@ const MAX_FINISHED: usize = 256;
 
 /// Maximum size of all finished approvals, in bytes.
 pub(super) const MAX_FINISHED_BYTES: usize = 16 * 1024 * 1024;
+
+/// Source of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DecisionReport {
+    /// Whoever decides: what is not offered is an error.
+    Direct,
+    /// An application, for its person. What is not offered is left out, and what lasts is weak.
+    ByApplication,
+}
 
 /// Queue of approvals. Cheap to clone; all clones share one queue.
 #[derive(Clone, Default)]
@@ -217,9 +228,20 @@ impl ApprovalQueue {
         decision: ApprovalDecision,
         by: impl Into<DecisionAuthor>,
     ) -> Result<Approval, DecideError> {
-        // Once begun it is done, even if whoever decided goes away: nothing is kept that was not decided.
-        let (queue, id, by) = (self.clone(), id.to_owned(), by.into());
-        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, by).await });
+        self.decide_as(id, decision, by.into(), DecisionReport::Direct).await
+    }
+
+    /// Decides about an approval. Once begun it is done, even if whoever decides goes away: nothing is kept that was not
+    /// decided.
+    pub(super) async fn decide_as(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        by: DecisionAuthor,
+        report: DecisionReport,
+    ) -> Result<Approval, DecideError> {
+        let (queue, id) = (self.clone(), id.to_owned());
+        let done = tokio::spawn(async move { queue.decide_and_record(&id, decision, by, report).await });
         done.await.unwrap_or_else(|error| Err(DecideError::Store(error.to_string())))
     }
 
@@ -228,51 +250,77 @@ impl ApprovalQueue {
         id: &str,
         decision: ApprovalDecision,
         DecisionAuthor { by, basis }: DecisionAuthor,
+        report: DecisionReport,
     ) -> Result<Approval, DecideError> {
         // The lock is not held while anything is written; `undecided` looks again after that.
-        let (grant, is_kept) = {
+        let (decided, grant, entry, is_stored) = {
             let (now, mut state) = (self.now(), self.state());
             self.expire(&mut state);
-            let entry = find_waiting(&mut state, id)?;
-            let lasting = entry.validate_decision(&decision, self.0.checker.get(), now)?;
-            (lasting.map(|lasting| entry.grant(lasting, (now, &by))), entry.keeping != PersistenceState::No)
+            let waiting = find_waiting(&mut state, id)?;
+            let validated = waiting.validate_decision(&decision, self.0.checker.get(), now);
+            let (decision, lasting) = match (validated, report) {
+                (Ok(lasting), _) => (decision, lasting),
+                (Err(DecideError::Over), _) => return Err(DecideError::Over),
+                // What was not offered was not meant.
+                (Err(_), DecisionReport::ByApplication) => (decision.once(), None),
+                (Err(error), DecisionReport::Direct) => return Err(error),
+            };
+            let weak = report == DecisionReport::ByApplication;
+            let grant = lasting.map(|lasting| ApprovalGrant { weak, ..waiting.grant(lasting, (now, &by)) });
+            let grant = match grant.as_ref().map_or(Ok(()), |grant| self.0.grants.check_new(grant)) {
+                Ok(()) => grant,
+                Err(_) if weak => {
+                    tracing::warn!("limit of lasting permissions reached; the user will be asked again");
+                    None
+                }
+                Err(error) => return Err(error),
+            };
+            let decided = DecisionRecord { at: now, by, basis, decision };
+            let entry = decision_entry(&waiting.approval, &decided);
+            (decided, grant, entry, waiting.keeping != PersistenceState::No)
         };
+        let is_lasting = grant.as_ref().is_some_and(ApprovalGrant::is_kept);
+        let is_recorded_in_state = self.records_in_state() && (is_stored || is_lasting);
         // What cannot be recorded is not decided.
-        if let Some(audit) = self.0.audit.get() {
+        if let Some(audit) = self.0.audit.get().filter(|_| !is_recorded_in_state) {
             audit.check_writable().await.map_err(|error| DecideError::Store(error.to_string()))?;
         }
         let turn = if grant.is_some() { Some(self.0.turn.lock().await) } else { None };
-        // What lasts is kept before anybody can believe that it is.
-        if let (Some(grant), Some(kept)) = (grant.as_ref().filter(|grant| grant.is_kept()), &self.0.kept) {
-            let body = serde_json::to_string(grant).map_err(|error| DecideError::Store(error.to_string()))?;
-            let put = kept.insert(grant.id.clone(), body, grant.until).await;
-            put.map_err(|error| DecideError::Store(error.to_string()))?;
-        }
-        let decided = DecisionRecord { at: self.now(), by, basis, decision };
-        let settled = match is_kept {
-            true => self.settle_persisted(id, decided, grant.clone()).await,
-            false => self.settle(id, decided, grant.clone()),
+        let settled = match is_stored {
+            true => self.settle_persisted(id, decided, grant, entry.clone()).await,
+            false => self.settle_unpersisted(id, decided, grant, entry.clone()).await,
         };
-        if let (Err(_), Some(grant), Some(kept)) = (&settled, grant, &self.0.kept)
-            && let Err(error) = kept.remove(grant.id).await
-        {
-            tracing::warn!(%error, "late lasting decision could not be revoked");
-        }
         drop(turn);
         self.notify_changed();
-        if let Ok(approval) = &settled {
-            self.record(approval).await;
+        if settled.is_ok() && !is_recorded_in_state {
+            self.record(entry).await;
         }
         settled
     }
 
-    fn settle(
+    /// Decides an approval that is in memory alone. What lasts is stored before anybody can believe that it is.
+    async fn settle_unpersisted(
         &self,
         id: &str,
         decided: DecisionRecord,
         grant: Option<ApprovalGrant>,
+        entry: AuditEntry,
     ) -> Result<Approval, DecideError> {
-        Ok(self.undecided(&mut self.state(), id, grant)?.settle(decided))
+        let stored = grant.clone().filter(ApprovalGrant::is_kept).zip(self.0.kept.as_ref());
+        if let Some((grant, kept)) = &stored {
+            let put = kept.insert(stored_grant(grant)?, Some(entry)).await;
+            put.map_err(|error| DecideError::Store(error.to_string()))?;
+        }
+        let settled = self.undecided(&mut self.state(), id, grant).map(|waiting| waiting.settle(decided));
+        if let (Err(_), Some((grant, kept))) = (&settled, stored) {
+            let by = "the host, because the call did not wait any more".to_owned();
+            let by = DecisionAuthor { by, basis: DecisionBasis::Host };
+            let revoked = revocation_entry(&grant, by, self.now());
+            if let Err(error) = kept.remove(grant.id, Some(revoked)).await {
+                tracing::warn!(%error, "late lasting decision could not be revoked");
+            }
+        }
+        settled
     }
 
     /// Returns an approval that is still pending.
@@ -301,21 +349,32 @@ impl ApprovalQueue {
         self.0.grants.list()
     }
 
-    /// Revokes a grant and returns it.
+    /// Revokes a grant and returns it. `by` is the author for the audit log.
     ///
     /// # Errors
     /// [`DecideError::Unknown`] if there is no grant with this id. [`DecideError::Store`] if the removal cannot be
-    /// written; the grant then still holds.
-    pub async fn revoke(&self, id: &str) -> Result<ApprovalGrant, DecideError> {
+    /// written, and the grant then still holds, or if it is removed and cannot be recorded in the audit log.
+    pub async fn revoke(
+        &self,
+        id: &str,
+        by: impl Into<DecisionAuthor>,
+    ) -> Result<ApprovalGrant, DecideError> {
+        let failed = |error: StoreError| DecideError::Store(error.to_string());
         let turn = self.0.turn.lock().await;
         let grant =
             self.0.grants.list().into_iter().find(|grant| grant.id == id).ok_or(DecideError::Unknown)?;
-        if let Some(kept) = self.0.kept.as_ref().filter(|_| grant.is_kept()) {
-            kept.remove(id.to_owned()).await.map_err(|error| DecideError::Store(error.to_string()))?;
+        let entry = revocation_entry(&grant, by.into(), self.now());
+        let kept = self.0.kept.as_ref().filter(|_| grant.is_kept());
+        if let Some(kept) = kept {
+            kept.remove(id.to_owned(), Some(entry.clone())).await.map_err(failed)?;
         }
         self.0.grants.revoke(id);
         drop(turn);
         self.notify_changed();
+        // Revoked first, because a failure of the audit log must not keep a grant alive.
+        if let Some(audit) = self.0.audit.get().filter(|_| kept.is_none() || !self.records_in_state()) {
+            audit.record(entry).await.map_err(failed)?;
+        }
         Ok(grant)
     }
 

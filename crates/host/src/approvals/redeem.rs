@@ -1,27 +1,43 @@
 //! Redemption of decisions.
 
-use hospes_store::DecisionBasis;
+use hospes_store::{AuditEntry, DecisionBasis};
 
 use super::approval::ApprovalState;
-use super::decision::{ApprovalDecision, ApprovalOutcome, DecisionRecord};
+use super::decision::{ApprovalDecision, ApprovalOutcome, DecideError, DecisionRecord};
+use super::decision_records::decision_entry;
 use super::grant::ApprovalGrant;
-use super::queue::ApprovalQueue;
+use super::persistence::stored_grant;
+use super::queue::{ApprovalQueue, DecisionReport};
 use super::queue_error::ApprovalQueueError;
 use super::queued_approval::{ApprovalHolding, BindingDigest, PersistenceState, QueuedApproval};
+use crate::deciders::DecisionAuthor;
 
 /// Decision that an application reports for its person, and its author for the audit log.
 type ApplicationAnswer = (ApprovalDecision, &'static str);
 
 impl ApprovalQueue {
     /// Redeems the decision about an approval. `answer` is the decision that the application reports for its person,
-    /// which counts unless another decision came first. None while the approval is undecided. A persisted approval is removed
-    /// from the host's state, or marked as used there, before this returns.
+    /// which counts unless another decision came first; of a persisted approval it is stored before it is used. None while
+    /// the approval is undecided. A persisted approval is removed from the host's state, or marked as used there, before
+    /// this returns.
     pub(crate) async fn redeem(
         &self,
         id: &str,
         bond: &BindingDigest,
-        answer: Option<ApplicationAnswer>,
+        mut answer: Option<ApplicationAnswer>,
     ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
+        if let Some((decision, by)) = answer.take_if(|answer| self.is_decided_by(id, bond, answer)) {
+            // The person has answered the form of the application.
+            let author = DecisionAuthor::person(by);
+            match self.decide_as(id, decision, author, DecisionReport::ByApplication).await {
+                // Somebody may have been quicker; what they made of it is found below.
+                Ok(_) | Err(DecideError::Over | DecideError::Unknown) => (),
+                Err(error) => {
+                    tracing::error!(%error, "the answer of an application cannot be stored");
+                    return Err(ApprovalQueueError::Store);
+                }
+            }
+        }
         let is_persisted = {
             let mut state = self.state();
             self.expire(&mut state);
@@ -66,24 +82,48 @@ impl ApprovalQueue {
     ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
         // Held until the grant is stored: grants that are read again in between would replace it.
         let turn = if answer.is_some() { Some(self.0.turn.lock().await) } else { None };
-        let (outcome, grant) = self.redeem_in_memory(id, bond, answer)?;
+        let (outcome, mut entry, grant) = self.redeem_in_memory(id, bond, answer)?;
         if let (Some(grant), Some(kept)) = (grant.filter(ApprovalGrant::is_kept), &self.0.kept) {
-            let body = serde_json::to_string(&grant).unwrap_or_default();
-            if let Err(error) = kept.insert(grant.id, body, grant.until).await {
-                tracing::warn!(%error, "lasting decision could not be stored; it ends with this process");
+            let put = async {
+                let stored = stored_grant(&grant).map_err(|error| error.to_string())?;
+                kept.insert(stored, entry.clone()).await.map_err(|error| error.to_string())
+            };
+            match put.await {
+                Ok(()) if self.records_in_state() => entry = None,
+                Ok(()) => (),
+                Err(error) => {
+                    tracing::warn!(error, "lasting decision could not be stored; it ends with this process");
+                }
             }
         }
         drop(turn);
+        if let Some(entry) = entry {
+            self.try_record(entry);
+        }
         Ok(outcome)
     }
 
-    /// Redeems an approval that is not, or no longer, persisted. Returns the grant of its decision, if there is one.
+    /// Returns true if the answer of an application decides a persisted approval.
+    fn is_decided_by(&self, id: &str, bond: &BindingDigest, answer: &ApplicationAnswer) -> bool {
+        let state = self.state();
+        state.entries.get(id).is_some_and(|entry| {
+            entry.keeping == PersistenceState::Yes
+                && entry.holding != ApprovalHolding::Elsewhere
+                && entry.bond == *bond
+                && entry.is_open()
+                && entry.accepts_answer(answer)
+        })
+    }
+
+    /// Redeems an approval that is not, or no longer, persisted. Returns the audit entry of its decision if it is made by
+    /// the answer, and the grant of that, if there is one.
     fn redeem_in_memory(
         &self,
         id: &str,
         bond: &BindingDigest,
         answer: Option<ApplicationAnswer>,
-    ) -> Result<(Option<ApprovalOutcome>, Option<ApprovalGrant>), ApprovalQueueError> {
+    ) -> Result<(Option<ApprovalOutcome>, Option<AuditEntry>, Option<ApprovalGrant>), ApprovalQueueError>
+    {
         let mut state = self.state();
         self.expire(&mut state);
         let Some(entry) = state.entries.get_mut(id) else { return Err(ApprovalQueueError::Expired) };
@@ -97,7 +137,7 @@ impl ApprovalQueue {
             self.notify_changed();
             return Err(ApprovalQueueError::Changed);
         }
-        let (mut given, now) = (None, self.now());
+        let (mut made, mut given, now) = (None, None, self.now());
         if entry.is_open()
             && let Some((decision, by)) = answer.filter(|answer| entry.accepts_answer(answer))
         {
@@ -115,17 +155,12 @@ impl ApprovalQueue {
                     }
                 }
             }
-            let decision = match (lasting, decision) {
-                (Err(_), ApprovalDecision::Allow { .. }) => ApprovalDecision::allow(),
-                (Err(_), ApprovalDecision::Deny { .. }) => ApprovalDecision::deny(),
-                (Ok(_), decision) => decision,
-            };
+            let decision = if lasting.is_err() { decision.once() } else { decision };
             // The person has answered the form of the application.
             let basis = DecisionBasis::Person;
             let decided = DecisionRecord { at: now, by: by.to_owned(), basis, decision };
-            let approval = entry.settle(decided);
-            // The lock is held, so nothing can be waited for.
-            self.try_record(&approval);
+            made = Some(decision_entry(&entry.approval, &decided));
+            entry.settle(decided);
         }
         let settled = match entry.holding {
             ApprovalHolding::Here => entry.settled_by_holder(),
@@ -137,7 +172,7 @@ impl ApprovalQueue {
         }
         drop(state);
         self.notify_changed();
-        Ok((settled, given))
+        Ok((settled, made, given))
     }
 }
 

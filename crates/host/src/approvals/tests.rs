@@ -352,9 +352,9 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
     assert_eq!((grant.uses, grant.used_at.is_some(), grant.until.is_some()), (1, true, true));
     let month = grant.until.unwrap().duration_since(grant.given_at);
     assert_eq!(month.as_secs().div_euclid(24 * 3600 - 60), 30);
-    queue.revoke(&grant.id).await.unwrap();
+    queue.revoke(&grant.id, "me").await.unwrap();
     assert!(!is_granted(&queue, Some("alice"), "editor", "d1", "/srv/b"));
-    assert_eq!(queue.revoke(&grant.id).await, Err(DecideError::Unknown));
+    assert_eq!(queue.revoke(&grant.id, "me").await, Err(DecideError::Unknown));
 
     give(ApprovalScope::Always(LastingPermission { any_application: true, ..LastingPermission::default() }))
         .await;
@@ -362,7 +362,7 @@ async fn a_lasting_permission_is_no_wider_than_it_says() {
     assert!(!is_granted(&queue, Some("bob"), "other", "d1", "/etc/b"));
     queue.end_sessions();
     assert_eq!(queue.grants().len(), 1, "until a day is until then");
-    queue.revoke(&queue.grants()[0].id).await.unwrap();
+    queue.revoke(&queue.grants()[0].id, "me").await.unwrap();
 
     give(ApprovalScope::Session).await;
     assert!(is_granted(&queue, Some("alice"), "editor", "d1", "/etc/b"));
@@ -388,12 +388,16 @@ async fn a_lasting_permission_is_for_the_server_that_was_there() {
             // As it was written before.
             let old = ApprovalGrant { target: None, ..kept.clone() };
             let body = serde_json::to_string(&old).unwrap();
-            state.grants().insert(old.id.clone(), body, old.until).await.unwrap();
+            state
+                .grants()
+                .insert(hospes_store::grants::NewGrant::new(old.id.clone(), body, old.until), None)
+                .await
+                .unwrap();
             let queue = ApprovalQueue::open(&state).await.unwrap();
             assert!(queue.grants().is_empty());
             assert!(!is_granted_at("t1", &queue, Some("alice"), "editor", "d1", "/a"));
         } else {
-            queue.revoke(&kept.id).await.unwrap();
+            queue.revoke(&kept.id, "me").await.unwrap();
         }
     }
 }
@@ -515,7 +519,7 @@ async fn what_lasts_outlives_the_host() {
 
     let mut changes = queue.subscribe();
     for grant in &kept {
-        other.revoke(&grant.id).await.unwrap();
+        other.revoke(&grant.id, "me").await.unwrap();
     }
     changes.wait_for(|_| queue.grants().len() == 1).await.unwrap();
     assert!(ApprovalQueue::open(&state()).await.unwrap().grants().is_empty());

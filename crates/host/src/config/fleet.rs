@@ -34,6 +34,14 @@ pub struct FleetConfig {
     pub node_address: Option<String>,
 }
 
+impl FleetConfig {
+    /// Returns the name of the node for people: the address at which others reach it.
+    #[must_use]
+    pub fn node_name(&self) -> String {
+        self.node_address.clone().unwrap_or_else(|| self.node_listen.to_string())
+    }
+}
+
 /// Reads the table.
 pub(super) fn read_fleet(
     table: &mut SettingsTable<'_>,

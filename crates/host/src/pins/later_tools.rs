@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hospes_inspect::lints::ToolNames;
 use hospes_policy::visible_line;
-use hospes_store::StoreError;
 use hospes_store::pins::{ItemKind, ServerPinState, Sha256Digest, StoredServer};
+use hospes_store::{AuditEntry, StoreError};
 
 use super::lint::needs_review;
 use super::pin_store::PinStore;
@@ -66,13 +66,22 @@ impl PinStore {
             if calls.is_empty() {
                 continue;
             }
-            self.store.withdraw_unreviewed(&server.name, server.fingerprint.target, calls.clone()).await?;
-            for (kind, name, _) in &calls {
+            let by = "calls for a tool of a new server";
+            let entry = |(kind, name, _): &(ItemKind, String, Sha256Digest)| {
+                self.entry(&server.name, Some((*kind, name)), "new", by)
+            };
+            let entries: Vec<AuditEntry> = calls.iter().map(entry).collect();
+            let (name, target) = (&server.name, server.fingerprint.target);
+            if self.store.withdraw_unreviewed(name, target, calls.clone(), entries.clone()).await? == 0 {
+                // Another process was quicker.
+                continue;
+            }
+            for ((kind, name, _), entry) in calls.iter().zip(entries) {
                 tracing::warn!(
                     server = %server.name, kind = kind.as_str(), name = visible_line(name),
                     "suspicious: calls for a tool of a server that is new: blocked until accepted"
                 );
-                self.note(&server.name, Some((*kind, name)), "new", "calls for a tool of a new server").await;
+                self.note(entry).await;
             }
         }
         self.tools.lock().set_compared(last);

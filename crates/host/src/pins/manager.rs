@@ -271,6 +271,8 @@ impl PinManager {
             Some((kind, name)) => decision.for_item(kind, name),
             None => decision,
         };
+        let entry = self.book.entry(server, item, word, by);
+        let decision = decision.with_entry(entry.clone());
         let decided = self.book.store.decide(decision).await?.map_err(|refused| match (refused, item) {
             (TrustDecisionError::Changed, _) => PinManagerError::Changed(server.clone()),
             (TrustDecisionError::ServerFirst, _) => PinManagerError::ServerFirst(server.clone()),
@@ -279,7 +281,7 @@ impl PinManager {
             }
             (_, None) => PinManagerError::NoServer(server.clone()),
         })?;
-        self.book.note(server, item, word, by).await;
+        self.book.note(entry).await;
         if let Some(gate) = self.gate(server) {
             // The store tells of it as well, but only after the caller has its answer.
             gate.reload().await;

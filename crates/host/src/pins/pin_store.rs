@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use hospes_policy::visible_line;
 use hospes_store::pins::{
-    ItemKind, PinRecords, ServerPinState, ServerSighting, SightingReport, StoredServer, TrustMode,
+    ItemKind, ItemPinState, PinRecords, ServerPinState, ServerSighting, SightingReport, StoredItem,
+    StoredServer, TrustMode,
 };
-use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StoreError};
+use hospes_store::{AuditEntry, AuditEntryKind, AuditLog, StateClock, StoreError};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -32,6 +34,7 @@ const MAX_NAME: usize = 200;
 pub(crate) struct PinStore {
     pub(super) store: PinRecords,
     audit: Option<AuditLog>,
+    clock: StateClock,
     pub(super) epoch: Arc<UpstreamEpoch>,
     /// Names of tools, for detecting descriptions that mention other servers' tools.
     pub(super) tools: Mutex<KnownTools>,
@@ -50,6 +53,7 @@ impl PinStore {
         Self {
             store: pinning.state.pins(),
             audit: pinning.audit.clone(),
+            clock: pinning.state.clock(),
             epoch,
             tools: Mutex::new(tools),
             members: Mutex::default(),
@@ -76,77 +80,56 @@ impl PinStore {
         // Copied, because the store takes the sighting.
         let texts: HashMap<(ItemKind, String), String> =
             all.map(|one| ((one.kind, one.name.clone()), one.text.clone())).collect();
-        let seen = self.store.record_sighting(sighting, trust).await?;
+        let (clock, name) = (self.clock.clone(), server.clone());
+        let entries = move |seen: &SightingReport| news_entries(&name, seen, trust, clock.now());
+        let seen = self.store.record_audited_sighting(sighting, trust, entries.clone()).await?;
         if !tools.is_empty() {
             self.tools.lock().set(&server, tools);
         }
-        if seen.is_first || seen.is_replaced || !seen.news.is_empty() {
-            self.record_news(&server, &seen, trust, &texts).await;
+        if has_news(&seen) {
+            self.log_news(&server, &seen, &texts);
+            for entry in entries(&seen) {
+                self.note(entry).await;
+            }
         }
         Ok(seen)
     }
 
-    async fn record_news(
-        &self,
-        server: &str,
-        seen: &SightingReport,
-        trust: TrustMode,
-        texts: &HashMap<(ItemKind, String), String>,
-    ) {
-        let is_open = seen.server.state == ServerPinState::Accepted;
-        let by = if trust == TrustMode::FirstUse { "first use" } else { "seen" };
+    /// Logs what a server offers for the first time or has changed.
+    fn log_news(&self, server: &str, seen: &SightingReport, texts: &HashMap<(ItemKind, String), String>) {
         if seen.is_first {
             tracing::info!(%server, items = seen.news.len(), "server is seen for the first time");
-            self.note(server, None, if is_open { "allow" } else { "new" }, by).await;
         }
         if seen.is_replaced {
             tracing::warn!(%server, program = ?seen.server.fingerprint.program, "the program of the server was replaced");
-            self.note(
-                server,
-                None,
-                if is_open && !seen.server.is_replaced() { "allow" } else { "changed" },
-                "the program was replaced",
-            )
-            .await;
         }
         let neighbours = self.neighbours(server);
-        for (kind, name, is_known) in seen.news.iter().take(MAX_ENTRIES) {
-            let accepted = seen.server.items.iter().any(|item| {
-                item.kind == *kind
-                    && item.name == *name
-                    && item.is_current
-                    && item.state == hospes_store::pins::ItemPinState::Accepted
-            });
-            let decision = match (accepted, is_known) {
-                (true, _) => "allow",
-                (false, true) => "changed",
-                (false, false) => "new",
-            };
-            if !accepted && !seen.is_first {
+        for item @ (kind, name, _) in seen.news.iter().take(MAX_ENTRIES) {
+            let decision = item_decision(seen, item);
+            if decision != "allow" && !seen.is_first {
                 tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), "{decision}: blocked until accepted");
             }
             let text = texts.get(&(*kind, name.clone())).map(String::as_str);
             for lint in lints(name, text, &neighbours) {
                 tracing::warn!(%server, kind = kind.as_str(), name = visible_line(name), at = lint.at, "suspicious: {}", lint.text);
             }
-            self.note(server, Some((*kind, name)), decision, by).await;
-        }
-        if let Some(more) = seen.news.len().checked_sub(MAX_ENTRIES).filter(|more| *more > 0) {
-            self.note(server, None, "new", &format!("and {more} more")).await;
         }
     }
 
-    /// Records an entry in the audit log.
-    pub(super) async fn note(&self, server: &str, item: Option<(ItemKind, &str)>, decision: &str, by: &str) {
-        let Some(audit) = &self.audit else { return };
-        let mut entry = AuditEntry::new(AuditEntryKind::Definition);
-        entry.server = Some(server.to_owned());
-        entry.subject = item.map(|(kind, name)| {
-            let name: String = visible_line(name).chars().take(MAX_NAME).collect();
-            format!("{} {name}", kind.as_str()).trim_end().to_owned()
-        });
-        entry.decision = Some(decision.to_owned());
-        entry.by = Some(by.to_owned());
+    /// Creates an entry for the audit log.
+    pub(super) fn entry(
+        &self,
+        server: &str,
+        item: Option<(ItemKind, &str)>,
+        decision: &str,
+        by: &str,
+    ) -> AuditEntry {
+        pin_entry(server, item, (decision, by), self.clock.now())
+    }
+
+    /// Records an entry in the audit log. Without effect if the state has recorded it, in the transaction of its decision.
+    pub(super) async fn note(&self, entry: AuditEntry) {
+        let Some(audit) = self.audit.as_ref().filter(|_| !self.store.records_decisions()) else { return };
         if let Err(error) = audit.enqueue(entry).await {
             tracing::error!(%error, "failed to record an event of a definition");
         }
@@ -190,6 +173,63 @@ impl PinStore {
         *self.members.lock() = Some(members);
         self.has_read_tools.store(false, Ordering::Release);
     }
+}
+
+/// Returns true if a sighting has something to be recorded.
+fn has_news(seen: &SightingReport) -> bool {
+    seen.is_first || seen.is_replaced || !seen.news.is_empty()
+}
+
+/// Returns the entries of what a server offers for the first time or has changed.
+fn news_entries(server: &str, seen: &SightingReport, trust: TrustMode, at: Timestamp) -> Vec<AuditEntry> {
+    let is_open = seen.server.state == ServerPinState::Accepted;
+    let by = if trust == TrustMode::FirstUse { "first use" } else { "seen" };
+    let entry = |item, decision: &str, by: &str| pin_entry(server, item, (decision, by), at);
+    let mut entries = Vec::new();
+    if seen.is_first {
+        entries.push(entry(None, if is_open { "allow" } else { "new" }, by));
+    }
+    if seen.is_replaced {
+        let is_allowed = is_open && !seen.server.is_replaced();
+        entries.push(entry(None, if is_allowed { "allow" } else { "changed" }, "the program was replaced"));
+    }
+    for item @ (kind, name, _) in seen.news.iter().take(MAX_ENTRIES) {
+        entries.push(entry(Some((*kind, name.as_str())), item_decision(seen, item), by));
+    }
+    if let Some(more) = seen.news.len().checked_sub(MAX_ENTRIES).filter(|more| *more > 0) {
+        entries.push(entry(None, "new", &format!("and {more} more")));
+    }
+    entries
+}
+
+/// Returns the recorded decision about a new or changed item.
+fn item_decision(seen: &SightingReport, (kind, name, is_known): &(ItemKind, String, bool)) -> &'static str {
+    let is_accepted = |item: &StoredItem| {
+        item.kind == *kind && item.name == *name && item.is_current && item.state == ItemPinState::Accepted
+    };
+    match (seen.server.items.iter().any(is_accepted), is_known) {
+        (true, _) => "allow",
+        (false, true) => "changed",
+        (false, false) => "new",
+    }
+}
+
+/// Creates the audit entry of a decision about a server, or about one item.
+fn pin_entry(
+    server: &str,
+    item: Option<(ItemKind, &str)>,
+    (decision, by): (&str, &str),
+    at: Timestamp,
+) -> AuditEntry {
+    let mut entry = AuditEntry::new(AuditEntryKind::Definition);
+    entry.at = at.as_microsecond();
+    entry.server = Some(server.to_owned());
+    entry.subject = item.map(|(kind, name)| {
+        let name: String = visible_line(name).chars().take(MAX_NAME).collect();
+        format!("{} {name}", kind.as_str()).trim_end().to_owned()
+    });
+    (entry.decision, entry.by) = (Some(decision.to_owned()), Some(by.to_owned()));
+    entry
 }
 
 /// Applies decisions of other processes to the servers of a host, until the host ends.

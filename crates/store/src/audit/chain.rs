@@ -72,7 +72,7 @@ pub(super) const MIGRATIONS: [&str; 2] = [
 pub(super) type AtPosition<T> = (AuditPosition, T);
 
 /// Position before the very first entry.
-const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; KEY_BYTES] };
+pub(super) const NOTHING: AuditPosition = AuditPosition { seq: 0, bound: [0; KEY_BYTES] };
 
 #[derive(Clone, Copy)]
 pub(super) enum ChainEnd {

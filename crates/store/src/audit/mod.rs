@@ -48,11 +48,11 @@ pub use position::{AuditPosition, ParsePositionError};
 pub use reader::AuditReader;
 pub use search::AuditQuery;
 #[cfg(feature = "postgres")]
-pub(crate) use shared::POSTGRES as SHARED_SCHEMA;
-#[cfg(feature = "postgres")]
 pub use shared::{
     AuditAnchor, AuditShipper, SharedAuditLog, SharedTamperEvidence, VerifiedChain, VerifiedSharedLog,
 };
+#[cfg(feature = "postgres")]
+pub(crate) use shared::{DecisionChain, POSTGRES as SHARED_SCHEMA};
 pub use tamper_evidence::TamperEvidence;
 pub use writer::DEFAULT_QUEUE_CAPACITY;
 use writer::{AuditWriter, WriterJob};

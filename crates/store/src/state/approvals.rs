@@ -7,7 +7,9 @@ use std::sync::Arc;
 use aws_lc_rs::hmac;
 use jiff::{SignedDuration, Timestamp};
 
+use super::grants::NewGrant;
 use super::store::StatePart;
+use crate::audit::AuditEntry;
 use crate::error::StoreError;
 use crate::key::SealCipher;
 use hospes_sql::{SqlError, sql_values};
@@ -116,6 +118,28 @@ impl ApprovalHolder {
     }
 }
 
+/// Decision about an approval, for [`ApprovalRecords::decide`].
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct NewDecision {
+    /// Text of the decision.
+    pub text: String,
+    /// Time until which the decision is kept.
+    pub until: Timestamp,
+    /// Lasting grant that is given with it.
+    pub grant: Option<NewGrant>,
+    /// Audit entry of the decision, for a state that records decisions.
+    pub entry: Option<AuditEntry>,
+}
+
+impl NewDecision {
+    /// Creates a decision that gives nothing that lasts.
+    #[must_use]
+    pub const fn new(text: String, until: Timestamp) -> Self {
+        Self { text, until, grant: None, entry: None }
+    }
+}
+
 /// Changes of the stored approvals since the last query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -211,25 +235,34 @@ impl ApprovalRecords {
             .await
     }
 
-    /// Decides an approval that has not expired at `now`, and keeps it until the given time. Returns true if it was
-    /// still undecided. Only one of several deciders succeeds.
+    /// Decides an approval that has not expired at `now`. Returns true if it was still undecided. Only one of several
+    /// deciders succeeds; only its grant is stored, and only its entry is recorded, both in the same transaction.
     ///
     /// # Errors
     /// If the decision cannot be written. The approval stays undecided then.
     pub async fn decide(
         &self,
         id: String,
-        decided: &str,
+        decision: NewDecision,
         now: Timestamp,
-        until: Timestamp,
     ) -> Result<bool, StoreError> {
-        let decided = self.seal.seal(decided.as_bytes(), &seal_context("decided", &id));
+        let NewDecision { text, until, grant, entry } = decision;
+        let decided = self.seal.seal(text.as_bytes(), &seal_context("decided", &id));
         let update =
             "UPDATE matters SET decided = ?2, until = ?4 WHERE id = ?1 AND decided IS NULL AND until > ?3
                           AND used_by IS NULL AND NOT orphaned";
-        let (now, until) = (now.as_microsecond(), until.as_microsecond());
+        let (until, decisions) = (until.as_microsecond(), self.state.decisions());
         self.state
-            .write(move |change| Ok(change.execute(update, sql_values![id, decided, now, until])? > 0))
+            .write(move |change| {
+                if change.execute(update, sql_values![id, decided, now.as_microsecond(), until])? == 0 {
+                    return Ok(false);
+                }
+                if let Some(grant) = &grant {
+                    grant.insert(change, now)?;
+                }
+                decisions.record(change, entry.as_slice())?;
+                Ok(true)
+            })
             .await
     }
 
@@ -393,6 +426,13 @@ impl fmt::Debug for ApprovalRecords {
     }
 }
 
+impl fmt::Debug for NewDecision {
+    /// Omits the content, which may contain arguments.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewDecision").field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for StoredApproval {
     /// Omits the content, which contains arguments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -413,6 +453,10 @@ mod tests {
 
     fn after(seconds: u64) -> Timestamp {
         Timestamp::now() + Duration::from_secs(seconds)
+    }
+
+    fn yes(text: &str, until: Timestamp) -> NewDecision {
+        NewDecision::new(text.to_owned(), until)
     }
 
     fn kept(id: &str, matter: &str, decided: Option<&str>) -> StoredApproval {
@@ -439,9 +483,9 @@ mod tests {
             one.insert(id.clone(), "a call".to_owned(), after(60)).await.unwrap();
             let decide = |matters: &ApprovalRecords, by: &'static str| {
                 let (matters, id) = (matters.clone(), id.clone());
-                tokio::spawn(
-                    async move { matters.decide(id, by, Timestamp::now(), after(60)).await.unwrap() },
-                )
+                tokio::spawn(async move {
+                    matters.decide(id, yes(by, after(60)), Timestamp::now()).await.unwrap()
+                })
             };
             let (first, second) = (decide(&one, "one"), decide(&other, "other"));
             let (first, second) = (first.await.unwrap(), second.await.unwrap());
@@ -471,14 +515,14 @@ mod tests {
         matters.insert("a".to_owned(), "a call".to_owned(), later).await.unwrap();
         matters.insert("b".to_owned(), "another".to_owned(), after(120)).await.unwrap();
         assert!(matters.insert("b".to_owned(), "a third".to_owned(), later).await.is_err());
-        assert!(!matters.decide("a".to_owned(), "yes", later, after(120)).await.unwrap());
+        assert!(!matters.decide("a".to_owned(), yes("yes", after(120)), later).await.unwrap());
         assert_eq!(matters.take("a".to_owned(), later).await.unwrap(), None);
         let known = HashMap::from([("a".to_owned(), false)]);
         let look = matters.changes_since(later, known.clone()).await.unwrap();
         assert_eq!((look.news, look.gone), (vec![kept("b", "another", None)], vec!["a".to_owned()]));
         assert_eq!(matters.changes_since(now, known).await.unwrap().news, [kept("b", "another", None)]);
         // A decision in time extends the lifetime.
-        assert!(matters.decide("a".to_owned(), "yes", now, after(180)).await.unwrap());
+        assert!(matters.decide("a".to_owned(), yes("yes", after(180)), now).await.unwrap());
         let known = HashMap::from([("a".to_owned(), false), ("b".to_owned(), false)]);
         assert_eq!(
             matters.changes_since(later, known).await.unwrap().news,
@@ -499,7 +543,8 @@ mod tests {
         for id in ["a", "b"] {
             matters.insert(id.to_owned(), "arguments hunter2".to_owned(), after(60)).await.unwrap();
         }
-        assert!(matters.decide("a".to_owned(), "yes hunter2", Timestamp::now(), after(60)).await.unwrap());
+        let decided = yes("yes hunter2", after(60));
+        assert!(matters.decide("a".to_owned(), decided, Timestamp::now()).await.unwrap());
         for part in folder.path().read_dir().unwrap() {
             let bytes = std::fs::read(part.unwrap().path()).unwrap();
             assert!(!bytes.windows(7).any(|window| window == b"hunter2"));

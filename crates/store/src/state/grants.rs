@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::store::StatePart;
+use crate::audit::AuditEntry;
 use crate::error::StoreError;
-use hospes_sql::sql_values;
+use hospes_sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Migration steps, each run once in order. Never change a step; add one.
 pub(super) const SQLITE: &[&str] = &["
@@ -40,6 +41,37 @@ pub struct StoredGrant {
     pub uses: u64,
 }
 
+/// A grant to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewGrant {
+    /// Id of the grant. A stored grant with this id is replaced.
+    pub id: String,
+    /// Text of the grant.
+    pub body: String,
+    /// Time until which it is kept; `None` until it is removed.
+    pub until: Option<Timestamp>,
+}
+
+impl NewGrant {
+    /// Creates a grant that is kept until this time, or until it is removed.
+    #[must_use]
+    pub const fn new(id: String, body: String, until: Option<Timestamp>) -> Self {
+        Self { id, body, until }
+    }
+
+    /// Stores the grant, and removes expired ones.
+    pub(super) fn insert(&self, change: &mut dyn SqlTransaction, now: Timestamp) -> SqlResult<()> {
+        let expired = "DELETE FROM grants WHERE until <= ?1";
+        change.execute(expired, sql_values![now.as_microsecond()])?;
+        let put = "INSERT INTO grants (id, body, until) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (id) DO UPDATE
+                   SET body = excluded.body, until = excluded.until, used_at = NULL, uses = 0";
+        change.execute(put, sql_values![self.id, self.body, self.until.map(Timestamp::as_microsecond)])?;
+        Ok(())
+    }
+}
+
 impl GrantRecords {
     pub(super) fn new(state: StatePart) -> Self {
         Self(state)
@@ -69,32 +101,36 @@ impl GrantRecords {
             .await
     }
 
-    /// Stores a grant until it expires or is removed, and removes expired ones.
+    /// Stores a grant, and removes expired ones. `entry` is recorded with it if the state records decisions.
     ///
     /// # Errors
-    /// If the grant cannot be written.
-    pub async fn insert(&self, id: String, body: String, until: Option<Timestamp>) -> Result<(), StoreError> {
-        let now = self.0.now();
+    /// If the grant cannot be written. Its entry is not recorded then.
+    pub async fn insert(&self, grant: NewGrant, entry: Option<AuditEntry>) -> Result<(), StoreError> {
+        let (now, decisions) = (self.0.now(), self.0.decisions());
         self.0
             .write(move |change| {
-                let expired = "DELETE FROM grants WHERE until <= ?1";
-                change.execute(expired, sql_values![now.as_microsecond()])?;
-                let put = "INSERT INTO grants (id, body, until) VALUES (?1, ?2, ?3)
-                           ON CONFLICT (id) DO UPDATE
-                           SET body = excluded.body, until = excluded.until, used_at = NULL, uses = 0";
-                change.execute(put, sql_values![id, body, until.map(Timestamp::as_microsecond)])?;
-                Ok(())
+                grant.insert(change, now)?;
+                decisions.record(change, entry.as_slice())
             })
             .await
     }
 
-    /// Removes a grant. Returns true if it existed.
+    /// Removes a grant. Returns true if it existed; `entry` is then recorded with the removal if the state records
+    /// decisions.
     ///
     /// # Errors
-    /// If the removal cannot be written.
-    pub async fn remove(&self, id: String) -> Result<bool, StoreError> {
-        let delete = "DELETE FROM grants WHERE id = ?1";
-        self.0.write(move |change| Ok(change.execute(delete, sql_values![id])? > 0)).await
+    /// If the removal cannot be written. Its entry is not recorded then.
+    pub async fn remove(&self, id: String, entry: Option<AuditEntry>) -> Result<bool, StoreError> {
+        let (delete, decisions) = ("DELETE FROM grants WHERE id = ?1", self.0.decisions());
+        self.0
+            .write(move |change| {
+                let existed = change.execute(delete, sql_values![id])? > 0;
+                if existed {
+                    decisions.record(change, entry.as_slice())?;
+                }
+                Ok(existed)
+            })
+            .await
     }
 
     /// Records the time of the last use and the number of uses of grants. Removed grants are skipped.

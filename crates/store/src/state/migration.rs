@@ -198,7 +198,7 @@ impl StateStore {
         secrets: Vec<Zeroizing<[u8; 32]>>,
     ) -> Result<MoveOutcome, StoreError> {
         let now = self.clock().now();
-        let moved = self.0.engine.write(ChangeScope::Named(SCOPE.to_owned()), move |change| {
+        let moved = self.database.engine.write(ChangeScope::Named(SCOPE.to_owned()), move |change| {
             let tables = host.source.tables().iter().chain(others.iter().flat_map(CopySource::tables));
             let tables: Vec<&'static str> = tables.map(|table| table.target).collect();
             if let Some(obstacle) = find_obstacle(change, &host.name(), &tables)? {

@@ -8,6 +8,7 @@ pub mod approvals;
 pub mod budgets;
 mod clock;
 pub mod console_sessions;
+mod decisions;
 pub mod grants;
 #[cfg(feature = "postgres")]
 pub mod migration;
@@ -18,7 +19,6 @@ mod store;
 pub mod tasks;
 
 use std::path::Path;
-use std::sync::Arc;
 
 #[cfg(feature = "postgres")]
 use hospes_sql::{PostgresPart, PostgresSettings};
@@ -72,7 +72,7 @@ impl StateStore {
             return Err(StoreError::Exposed(file));
         }
         let engine = SqlEngine::open_sqlite(file.clone(), SqliteSchema::Parts(SQLITE_PARTS))?;
-        Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Beside(file) })))
+        Ok(Self::new(StateDatabase { engine, key: StateKey::Beside(file) }))
     }
 
     /// Connects to the state in a database that several nodes share. `secrets` are those of the nodes, the present one
@@ -89,7 +89,7 @@ impl StateStore {
     ) -> Result<Self, StoreError> {
         let engine = SqlEngine::connect_postgres(settings, POSTGRES_PARTS).await?;
         let key = shared_key::shared_key(&engine, &secrets).await?;
-        Ok(Self(Arc::new(StateDatabase { engine, key: StateKey::Shared(key) })))
+        Ok(Self::new(StateDatabase { engine, key: StateKey::Shared(key) }))
     }
 
     /// Connects to a database and returns what should be changed in the settings of its server so that it keeps what it

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use super::clock::StateClock;
+use super::decisions::DecisionRecorder;
 use crate::error::StoreError;
 use crate::key;
 
@@ -20,7 +21,10 @@ use crate::key;
 ///
 /// Cheap to clone. Written data is permanent when the call returns.
 #[derive(Clone)]
-pub struct StateStore(pub(super) Arc<StateDatabase>);
+pub struct StateStore {
+    pub(super) database: Arc<StateDatabase>,
+    pub(super) decisions: DecisionRecorder,
+}
 
 /// Database with the key of its secrets.
 pub(super) struct StateDatabase {
@@ -38,6 +42,10 @@ pub(super) enum StateKey {
 }
 
 impl StateStore {
+    pub(super) fn new(database: StateDatabase) -> Self {
+        Self { database: Arc::new(database), decisions: DecisionRecorder::default() }
+    }
+
     /// Returns a secret for one purpose, the same for all who share this state and after restarts. In a file, it is
     /// derived from the key in the file `state.key` beside `state.db`, which is created if it is missing; in a
     /// database, from the key that all nodes have.
@@ -46,7 +54,7 @@ impl StateStore {
     /// If the key file cannot be used, is malformed, or is accessible to other users.
     pub fn secret(&self, purpose: &str) -> Result<Zeroizing<[u8; 32]>, StoreError> {
         let of = |key: &[u8; 32]| key::derive_key("hospes state", key, purpose);
-        match &self.0.key {
+        match &self.database.key {
             StateKey::Beside(file) => Ok(of(&*key::read(&file.with_extension("key"), true)?)),
             #[cfg(feature = "postgres")]
             StateKey::Shared(key) => Ok(of(key)),
@@ -56,7 +64,7 @@ impl StateStore {
     /// Returns a counter of changes: immediate for this process, within half a second for others.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.engine.changes()
+        self.database.engine.changes()
     }
 
     /// Returns what should be changed in the settings of a database server, as [`StateStore::server_problems`]; nothing for
@@ -66,20 +74,20 @@ impl StateStore {
     /// If the database cannot be used.
     #[cfg(feature = "postgres")]
     pub async fn problems(&self) -> Result<Vec<String>, StoreError> {
-        Ok(self.0.engine.problems().await?)
+        Ok(self.database.engine.problems().await?)
     }
 
     /// Returns the metrics of the connections to a database that several nodes share; `None` for a file.
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn metrics(&self) -> Option<PostgresMetrics> {
-        self.0.engine.metrics("state")
+        self.database.engine.metrics("state")
     }
 
     /// Returns the clock by which the times of this state are compared with the present.
     #[must_use]
     pub fn clock(&self) -> StateClock {
-        StateClock::new(self.0.engine.clock())
+        StateClock::new(self.database.engine.clock())
     }
 
     /// Returns the part with this name.
@@ -90,7 +98,7 @@ impl StateStore {
 
 impl fmt::Debug for StateStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.key {
+        match &self.database.key {
             StateKey::Beside(file) => f.debug_tuple("StateStore").field(file).finish(),
             #[cfg(feature = "postgres")]
             StateKey::Shared(_) => f.write_str("StateStore(PostgreSQL)"),
@@ -112,7 +120,7 @@ impl StatePart {
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.state.0.engine.read(work).await?)
+        Ok(self.state.database.engine.read(work).await?)
     }
 
     /// Runs `work` in a write transaction, which is rolled back on failure and may then be run again. Once started it
@@ -121,7 +129,7 @@ impl StatePart {
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.state.0.engine.write(ChangeScope::Part(self.name), work).await?)
+        Ok(self.state.database.engine.write(ChangeScope::Part(self.name), work).await?)
     }
 
     /// Runs `work` in a write transaction that excludes others by the rows it locks.
@@ -130,7 +138,7 @@ impl StatePart {
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.state.0.engine.write(ChangeScope::Rows, work).await?)
+        Ok(self.state.database.engine.write(ChangeScope::Rows, work).await?)
     }
 
     /// Runs `work` in a write transaction that excludes others of the same name.
@@ -140,7 +148,12 @@ impl StatePart {
         name: &str,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.state.0.engine.write(ChangeScope::Named(name.to_owned()), work).await?)
+        Ok(self.state.database.engine.write(ChangeScope::Named(name.to_owned()), work).await?)
+    }
+
+    /// Returns the recorder of decisions.
+    pub(super) fn decisions(&self) -> DecisionRecorder {
+        self.state.decisions.clone()
     }
 
     /// Returns the present time by the clock of the state.
@@ -150,7 +163,7 @@ impl StatePart {
 
     /// Returns true if several nodes share the state, over a network.
     pub(crate) fn is_shared(&self) -> bool {
-        self.state.0.engine.is_postgres()
+        self.state.database.engine.is_postgres()
     }
 
     /// Returns a counter of changes of the state, by this and other processes.

@@ -41,8 +41,8 @@ fn shared_error(error: &StoreError) -> CliError {
     let StoreError::SharedTampered(found) = error else { return audit_error(error) };
     let hint = match found {
         SharedTamperEvidence::Chain { .. } | SharedTamperEvidence::WentBack { .. } => {
-            "compare with the file of that node: `hospes audit verify --local` and `hospes audit search --local` there; \
-             find out who can change the database, and restore it from a backup"
+            "compare with the file of that node: `hospes audit verify --local` and `hospes audit search --local` there, which \
+             have no decisions; find out who can change the database, and restore it from a backup"
         }
         SharedTamperEvidence::NotAsNoted { .. } => {
             "the database was created anew or restored from an older backup since the anchor was noted; if nobody did \
@@ -79,6 +79,7 @@ fn shared_json(verified: &VerifiedSharedLog) -> serde_json::Value {
             "entries": chain.entries,
             "last": chain.last,
             "missingBefore": chain.missing_before,
+            "decisions": chain.has_decisions,
         })
     };
     serde_json::json!({
@@ -103,8 +104,9 @@ fn shared_text(verified: &VerifiedSharedLog) -> String {
     for chain in &verified.chains {
         let id = chain.id.get(..8).unwrap_or(&chain.id);
         text.push_str(&format!(
-            "\n  {}  chain {id}  {}, the last is {}",
+            "\n  {}{}  chain {id}  {}, the last is {}",
             printable(&chain.node),
+            if chain.has_decisions { ", decisions" } else { "" },
             plural(chain.entries, "entry", "entries"),
             chain.last
         ));

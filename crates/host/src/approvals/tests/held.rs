@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hospes_fleet_testkit::eventually;
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
-use hospes_store::PostgresSettings;
+use hospes_store::{AuditEntry, PostgresSettings};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -252,4 +252,135 @@ async fn without_a_fleet_what_is_held_is_not_stored() {
     assert_eq!(waiting.await.unwrap(), Ok(allowed(CONSOLE)));
     let written = fleet.server.query("SELECT coalesce(sum(count), 0) FROM part_changes");
     assert_eq!(written.trim(), "0", "no change was made");
+}
+
+/// A queue whose state records decisions, with the audit log of its node.
+struct RecordingQueue {
+    queue: ApprovalQueue,
+    log: AuditLog,
+    _folder: tempfile::TempDir,
+}
+
+impl RecordingQueue {
+    /// `is_node` is false for a host beside the nodes.
+    async fn open(fleet: &Fleet, name: &str, is_node: bool) -> Self {
+        let state = fleet.state().await.recording_decisions(name).unwrap();
+        let queue = if is_node {
+            let id = Mutex::new(name.to_owned());
+            let node = Arc::new(TestNode { id, ended: Arc::clone(&fleet.ended) });
+            ApprovalQueue::open_shared(&state, node).await.unwrap()
+        } else {
+            ApprovalQueue::open(&state).await.unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(folder.path().join("audit.db"), folder.path().join("audit.key")).unwrap();
+        queue.set_audit(&log);
+        Self { queue, log, _folder: folder }
+    }
+
+    /// Returns decision and scope of the entries in the file, in order.
+    async fn in_file(&self) -> Vec<String> {
+        self.log.after(0, 100).await.unwrap().iter().map(|one| shown(&one.entry)).collect()
+    }
+}
+
+fn shown(entry: &AuditEntry) -> String {
+    format!("{} {}", entry.decision.as_deref().unwrap(), entry.scope.as_deref().unwrap_or("-"))
+}
+
+/// Decisions of nodes are in the record of all of them and not in the file of a node, which has what changes nothing in the
+/// state.
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_are_recorded_where_they_are_stored() {
+    let fleet = Fleet::start();
+    let (one, other) =
+        (RecordingQueue::open(&fleet, "one", true).await, RecordingQueue::open(&fleet, "other", true).await);
+    let record = fleet.state().await.audit().unwrap().unwrap();
+    let in_record = async || -> Vec<String> {
+        let all = record.after(0, 100).await.unwrap();
+        all.iter().map(|one| format!("{} {}", one.origin.as_ref().unwrap().node, shown(&one.entry))).collect()
+    };
+    let always = || ApprovalDecision::Allow {
+        edited: None,
+        scope: ApprovalScope::Always(LastingPermission::default()),
+    };
+    // At another node than that of the call, with what lasts.
+    let (id, waiting) = hold(&one.queue, 1);
+    seen(&other.queue, &id, ApprovalState::Open).await;
+    other.queue.decide(&id, always(), CONSOLE).await.unwrap();
+    assert_eq!(other.queue.decide(&id, ApprovalDecision::deny(), CONSOLE).await, Err(DecideError::Over));
+    assert!(matches!(waiting.await.unwrap(), Ok(ApprovalOutcome::Allowed { lasts: true, .. })));
+    let mut expected = vec!["other allow always".to_owned()];
+    assert_eq!(in_record().await, expected);
+    let entry = record.after(0, 1).await.unwrap().remove(0).entry;
+    assert_eq!((entry.matter, entry.by.as_deref()), (Some(id), Some(CONSOLE)));
+    eventually("the grant is known", async || (one.queue.grants().len() == 1).then_some(())).await;
+    let grant = one.queue.grants().remove(0);
+    one.queue.revoke(&grant.id, CONSOLE).await.unwrap();
+    expected.push("one revoke -".to_owned());
+    assert_eq!(in_record().await, expected);
+    // By the form of an application, which may not come back for it.
+    let answer = |decision| Some((decision, "the person, in the application"));
+    for (bond, decision, scope) in [(2, always(), "allow always"), (3, ApprovalDecision::deny(), "deny once")]
+    {
+        let waiting = one.queue.submit(NewApproval { returns: true, ..asking(bond, 1) }).unwrap();
+        let id = waiting.persist().await.unwrap();
+        let settled = one.queue.redeem(&id, &[bond; 32], answer(decision)).await.unwrap().unwrap();
+        assert_eq!(matches!(settled, ApprovalOutcome::Allowed { .. }), bond == 2);
+        expected.push(format!("one {scope}"));
+        assert_eq!(in_record().await, expected);
+        assert_eq!(
+            one.queue.redeem(&id, &[bond; 32], answer(ApprovalDecision::allow())).await,
+            Err(ApprovalQueueError::Expired)
+        );
+    }
+    assert!(one.queue.grants()[0].weak && fleet.rows() == "0");
+    // What was not offered was not meant.
+    let offers = DecisionOptions { always: false, ..asking(4, 1).offers };
+    let waiting = one.queue.submit(NewApproval { returns: true, offers, ..asking(4, 1) }).unwrap();
+    let id = waiting.persist().await.unwrap();
+    let settled = one.queue.redeem(&id, &[4; 32], answer(always())).await.unwrap().unwrap();
+    assert!(matches!(settled, ApprovalOutcome::Allowed { lasts: false, .. }), "{settled:?}");
+    expected.push("one allow once".to_owned());
+    assert_eq!(in_record().await, expected);
+    // Nobody decides about what is withdrawn.
+    let (_, waiting) = hold(&one.queue, 5);
+    eventually("it waits", async || (one.queue.pending().len() == 1).then_some(())).await;
+    waiting.abort();
+    eventually("it is withdrawn", async || (one.in_file().await == ["withdrawn -"]).then_some(())).await;
+    assert!(other.in_file().await.is_empty());
+    // The approvals of a host beside the nodes are in its memory, and what lasts is in the state.
+    let beside = RecordingQueue::open(&fleet, "beside", false).await;
+    for decision in [always(), ApprovalDecision::deny()] {
+        let id = beside.queue.submit(asking(6, 1)).unwrap().detach();
+        beside.queue.decide(&id, decision, CONSOLE).await.unwrap();
+    }
+    let id = beside.queue.submit(asking(7, 1)).unwrap().detach();
+    beside.queue.redeem(&id, &[7; 32], answer(always())).await.unwrap().unwrap();
+    expected.extend(["beside allow always".to_owned(), "beside allow always".to_owned()]);
+    assert_eq!(in_record().await, expected);
+    assert_eq!(beside.in_file().await, ["deny once"]);
+    record.verify(None).await.unwrap();
+}
+
+/// A decision that cannot be recorded is not made, and nothing of it is in force.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_cannot_be_recorded_is_not_made() {
+    let fleet = Fleet::start();
+    let node = RecordingQueue::open(&fleet, "one", true).await;
+    let (id, waiting) = hold(&node.queue, 1);
+    seen(&node.queue, &id, ApprovalState::Open).await;
+    let _done = fleet.server.query(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+         CREATE TRIGGER refused BEFORE INSERT ON audit_blocks FOR EACH ROW EXECUTE FUNCTION refuse()",
+    );
+    let always =
+        ApprovalDecision::Allow { edited: None, scope: ApprovalScope::Always(LastingPermission::default()) };
+    let refused = node.queue.decide(&id, always.clone(), CONSOLE).await;
+    assert!(matches!(refused, Err(DecideError::Store(_))), "{refused:?}");
+    assert!(node.queue.grants().is_empty() && node.queue.pending().len() == 1 && !waiting.is_finished());
+    let _done = fleet.server.query("DROP TRIGGER refused ON audit_blocks");
+    node.queue.decide(&id, always, CONSOLE).await.unwrap();
+    assert!(waiting.await.unwrap().is_ok() && node.queue.grants().len() == 1);
+    assert!(node.in_file().await.is_empty());
 }

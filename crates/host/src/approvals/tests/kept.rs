@@ -440,7 +440,7 @@ async fn a_target_remembered_by_a_form_is_known_after_a_restart() {
     );
 
     // What was not offered was not meant.
-    second.revoke(&grant.id).await.unwrap();
+    second.revoke(&grant.id, "me").await.unwrap();
     let id = second.submit(NewApproval { card, ..asking(2, 1) }).unwrap().detach();
     let settled = second.redeem(&id, &[2; 32], answer()).await.unwrap();
     assert!(matches!(settled, Some(ApprovalOutcome::Allowed { lasts: false, .. })), "{settled:?}");

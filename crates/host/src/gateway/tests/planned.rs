@@ -517,7 +517,7 @@ async fn a_plan_can_be_revoked_and_ends_with_the_policy() {
         office.read(&peer).await;
         let id = office.plan(&peer, json!([delete("1"), delete("2")])).await;
         match ends {
-            "revoked" => drop(office.guard.approvals().revoke(&id).await.unwrap()),
+            "revoked" => drop(office.guard.approvals().revoke(&id, "me").await.unwrap()),
             "policy" => {
                 let text = format!("{LABELS}# another\n");
                 let policy = Policy::read(&text, &PolicyEnvironment::default()).unwrap();

@@ -279,7 +279,7 @@ async fn what_a_person_makes_known_is_not_asked_about_again_and_can_be_revoked()
     let carol = grants.iter().find(|grant| grant.values == ["carol@x.example"]).unwrap();
     assert_eq!(carol.effect, GrantEffect::Known);
     assert!(carol.uses > 0 && carol.until.is_some());
-    guard.approvals().revoke(&carol.id).await.unwrap();
+    guard.approvals().revoke(&carol.id, "me").await.unwrap();
     assert!(call(&host, &peer, "mail__send", to("carol@x.example"), None).await.1.is_some());
     host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Chains of the record: one for each file of a node.
+//! Chains of the record: one for each file of a node, and one for the decisions made there.
 
 use std::sync::Arc;
 
@@ -23,6 +23,9 @@ struct SealedChain<'a> {
     /// Chain of the same file that could not be continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     follows: Option<String>,
+    /// True if its entries are decisions, which are in no file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    decisions: bool,
 }
 
 /// A chain as this node knows it.
@@ -33,6 +36,8 @@ pub(super) struct ChainInfo {
     pub(super) text_id: Arc<str>,
     pub(super) start: u64,
     pub(super) follows: Option<ChainId>,
+    /// True if its entries are decisions, which are in no file.
+    pub(super) has_decisions: bool,
 }
 
 /// A chain that a node begins or continues.
@@ -41,9 +46,10 @@ pub(super) struct OwnChain {
     pub(super) id: ChainId,
     pub(super) keys: Arc<AuditKeys>,
     pub(super) node: String,
-    /// Position before the first entry of the file.
+    /// Position before the first entry.
     pub(super) first: AuditPosition,
     pub(super) follows: Option<ChainId>,
+    pub(super) has_decisions: bool,
 }
 
 /// Context with which a chain is sealed.
@@ -76,6 +82,7 @@ impl SharedKeys {
             text_id: id.to_string().into(),
             start: read.start,
             follows: read.follows.and_then(|id| ChainId::parse(&id)),
+            has_decisions: read.decisions,
         });
         let mut known = self.known.lock();
         if known.len() >= MAX_KNOWN_CHAINS {
@@ -87,7 +94,8 @@ impl SharedKeys {
 
     fn seal_chain(&self, chain: &OwnChain, start: u64, follows: Option<ChainId>) -> Vec<u8> {
         let (key, node) = (chain.keys.to_text(), chain.node.clone());
-        let sealed = SealedChain { key: &key, node, start, follows: follows.map(|id| id.to_string()) };
+        let follows = follows.map(|id| id.to_string());
+        let sealed = SealedChain { key: &key, node, start, follows, decisions: chain.has_decisions };
         let text = serde_json::to_vec(&sealed).map(zeroize::Zeroizing::new);
         let text = text.expect("a chain serializes to JSON");
         self.chains.seal(&text, &context(chain.id))

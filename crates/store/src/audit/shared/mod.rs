@@ -5,6 +5,9 @@
 //! a block is then the same in the file and in the record, and nothing has to be bound twice. The key of each chain is
 //! stored with it, sealed with the key of the state, so that each node can verify all chains.
 //!
+//! Decisions are made in this database. Their entries are appended in the transactions that make them, in a chain of its
+//! own for each node.
+//!
 //! Blocks get numbers in the order in which they are appended. Anchors bind this order: each has the number of the
 //! last entry, the ends of the chains that have grown since the anchor before, and a keyed hash over these and the
 //! anchor before.
@@ -12,6 +15,7 @@
 mod anchors;
 mod append;
 mod chains;
+mod decisions;
 mod order;
 mod records;
 mod retention;
@@ -36,6 +40,7 @@ use crate::key::{AuditKeys, SealCipher};
 use crate::state::StatePart;
 pub use anchors::AuditAnchor;
 use chains::ChainInfo;
+pub(crate) use decisions::DecisionChain;
 pub use shipper::AuditShipper;
 pub use verify::{SharedTamperEvidence, VerifiedChain, VerifiedSharedLog};
 

@@ -191,7 +191,7 @@ impl AuditSpool {
     async fn begin(&mut self, log: &AuditLog) -> Result<Option<(ChainId, AuditPosition)>, StoreError> {
         let Some((id, first)) = log.chain(self.replaced).await? else { return Ok(None) };
         let (keys, node) = (Arc::clone(log.keys()), self.node.clone());
-        let own = OwnChain { id, keys, node, first, follows: self.replaced };
+        let own = OwnChain { id, keys, node, first, follows: self.replaced, has_decisions: false };
         let (keys, begun) = (Arc::clone(&self.shared.0.keys), own.clone());
         let shipped = self.shared.0.part.write_rows(move |change| begin(change, &keys, &begun)).await?;
         self.replaced = None;

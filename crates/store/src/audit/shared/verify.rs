@@ -26,7 +26,7 @@ pub struct VerifiedSharedLog {
     pub entries: u64,
     /// Number of older entries that were deleted after their retention time.
     pub cut: u64,
-    /// Chains: one for each file of a node.
+    /// Chains: one for each file of a node, and one for the decisions made there.
     pub chains: Vec<VerifiedChain>,
     /// Number of anchors.
     pub anchors: u64,
@@ -46,8 +46,10 @@ pub struct VerifiedChain {
     pub id: String,
     /// Number of entries.
     pub entries: u64,
-    /// Number of the last entry in the file of the node.
+    /// Number of the last entry in the file of the node, or of the last decision.
     pub last: u64,
+    /// True if its entries are decisions, which are in no file of the node.
+    pub has_decisions: bool,
     /// Number of entries of the file that never came here: its file was replaced, or entries were deleted before they
     /// could be shipped.
     pub missing_before: u64,
@@ -258,6 +260,7 @@ fn run(
         id: chain.info.text_id.to_string(),
         entries: chain.here.seq - chain.cut.seq,
         last: chain.here.seq,
+        has_decisions: chain.info.has_decisions,
         missing_before: missing_before(&pass.chains, &chain.info),
     });
     let mut chains: Vec<VerifiedChain> = chains.collect();

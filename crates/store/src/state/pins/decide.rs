@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::rows::with_id;
 use super::types::FIRST_USE;
 use super::{ItemKind, ItemPinState, SMALL_CHANGE, ServerPinState, Sha256Digest, StoredItem, StoredServer};
+use crate::audit::AuditEntry;
 use hospes_sql::{SqlResult, SqlTransaction, sql_values};
 
 /// Decision of a person on a server or on one item that it offers.
@@ -16,19 +17,35 @@ pub struct TrustDecision {
     /// Hash of the accepted definition; `None` if it is rejected.
     accepts: Option<Sha256Digest>,
     by: String,
+    /// Audit entry of the decision, for a state that records decisions.
+    pub(super) entry: Option<AuditEntry>,
 }
 
 impl TrustDecision {
     /// Accepts the server and everything that it offers now, provided that [`StoredServer::hash`] is still this one.
     #[must_use]
     pub fn accept(server: &str, target: Sha256Digest, hash: Sha256Digest, by: &str) -> Self {
-        Self { server: server.to_owned(), target, item: None, accepts: Some(hash), by: by.to_owned() }
+        Self {
+            server: server.to_owned(),
+            target,
+            item: None,
+            accepts: Some(hash),
+            by: by.to_owned(),
+            entry: None,
+        }
     }
 
     /// Rejects the server, regardless of its definitions.
     #[must_use]
     pub fn reject(server: &str, target: Sha256Digest, by: &str) -> Self {
-        Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned() }
+        Self { server: server.to_owned(), target, item: None, accepts: None, by: by.to_owned(), entry: None }
+    }
+
+    /// Sets the audit entry of the decision, for a state that records decisions.
+    #[must_use]
+    pub fn with_entry(mut self, entry: AuditEntry) -> Self {
+        self.entry = Some(entry);
+        self
     }
 
     /// Limits the decision to one item that the server offers; the hash is then its [`StoredItem::hash`].

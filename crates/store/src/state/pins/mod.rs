@@ -12,6 +12,7 @@ mod tests;
 mod types;
 
 use super::store::StatePart;
+use crate::audit::AuditEntry;
 use crate::error::StoreError;
 pub use decide::{TrustDecision, TrustDecisionError, TrustDecisionOutcome};
 pub use sightings::{MAX_DEFINITIONS, MAX_HISTORY, MAX_SERVERS, MAX_TEXT};
@@ -84,6 +85,12 @@ impl PinRecords {
         self.0.is_shared()
     }
 
+    /// Returns true if the state records decisions, each in the transaction that makes it.
+    #[must_use]
+    pub fn records_decisions(&self) -> bool {
+        self.0.decisions().is_on()
+    }
+
     /// Records the offer of a server and returns its state. New items are accepted or wait, as `trust` requires; known
     /// items are never accepted by this.
     ///
@@ -94,6 +101,20 @@ impl PinRecords {
         sighting: ServerSighting,
         trust: TrustMode,
     ) -> Result<SightingReport, StoreError> {
+        self.record_audited_sighting(sighting, trust, |_| Vec::new()).await
+    }
+
+    /// Records the offer of a server as [`PinRecords::record_sighting`] does. What is new is recorded in the same
+    /// transaction if the state records decisions: the entries that `entries` returns.
+    ///
+    /// # Errors
+    /// If the state cannot be read or written. The server must not be used then.
+    pub async fn record_audited_sighting(
+        &self,
+        sighting: ServerSighting,
+        trust: TrustMode,
+        entries: impl Fn(&SightingReport) -> Vec<AuditEntry> + Send + Sync + 'static,
+    ) -> Result<SightingReport, StoreError> {
         // Shared, because both closures need it, and it may have thousands of definitions.
         let sighting = std::sync::Arc::new(sighting);
         let look = std::sync::Arc::clone(&sighting);
@@ -101,7 +122,16 @@ impl PinRecords {
         if let Some(seen) = self.0.read(move |view| sightings::report_if_known(view, &look, trust)).await? {
             return Ok(seen);
         }
-        self.0.write(move |change| sightings::record_sighting(change, &sighting, trust)).await
+        let decisions = self.0.decisions();
+        self.0
+            .write(move |change| {
+                let seen = sightings::record_sighting(change, &sighting, trust)?;
+                if decisions.is_on() {
+                    decisions.record(change, &entries(&seen))?;
+                }
+                Ok(seen)
+            })
+            .await
     }
 
     /// Returns a server, or `None` if it was never seen.
@@ -123,7 +153,7 @@ impl PinRecords {
     }
 
     /// Accepts or rejects exactly the definitions that a person has seen. If they have changed since, nothing is
-    /// decided.
+    /// decided, and nothing recorded.
     ///
     /// # Errors
     /// If the decision cannot be written.
@@ -131,11 +161,21 @@ impl PinRecords {
         &self,
         decision: TrustDecision,
     ) -> Result<Result<TrustDecisionOutcome, TrustDecisionError>, StoreError> {
-        self.0.write(move |change| decide::decide(change, &decision)).await
+        let decisions = self.0.decisions();
+        self.0
+            .write(move |change| {
+                let decided = decide::decide(change, &decision)?;
+                if decided.is_ok() {
+                    decisions.record(change, decision.entry.as_slice())?;
+                }
+                Ok(decided)
+            })
+            .await
     }
 
     /// Makes items of a server wait for a person that were accepted without one. `items` are their kinds, names and
-    /// hashes; those that a person has decided about stay as they are. Returns the number of items that wait now.
+    /// hashes; those that a person has decided about stay as they are. Returns the number of items that wait from now
+    /// on. If there are any, `entries` are recorded with the change if the state records decisions.
     ///
     /// # Errors
     /// If the state cannot be written.
@@ -144,9 +184,18 @@ impl PinRecords {
         server: &str,
         target: Sha256Digest,
         items: Vec<(ItemKind, String, Sha256Digest)>,
+        entries: Vec<AuditEntry>,
     ) -> Result<u64, StoreError> {
-        let server = server.to_owned();
-        self.0.write(move |change| decide::withdraw_unreviewed(change, &server, &target, &items)).await
+        let (server, decisions) = (server.to_owned(), self.0.decisions());
+        self.0
+            .write(move |change| {
+                let count = decide::withdraw_unreviewed(change, &server, &target, &items)?;
+                if count > 0 {
+                    decisions.record(change, &entries)?;
+                }
+                Ok(count)
+            })
+            .await
     }
 
     /// Removes what is stored of a server about which nobody has decided. A server that was accepted or rejected stays.

@@ -317,9 +317,9 @@ async fn only_what_no_person_accepted_is_withdrawn() {
     pins.decide(accept.for_item(ItemKind::Tool, "b")).await.unwrap().unwrap();
     let item = |name: &str, hash: &str| (ItemKind::Tool, name.to_owned(), digest(hash));
     let items = vec![item("a", "1"), item("b", "1"), item("c", "another")];
-    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone()).await.unwrap(), 1);
-    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone()).await.unwrap(), 0);
-    assert_eq!(pins.withdraw_unreviewed("other", digest("target"), items).await.unwrap(), 0);
+    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone(), Vec::new()).await.unwrap(), 1);
+    assert_eq!(pins.withdraw_unreviewed("it", digest("target"), items.clone(), Vec::new()).await.unwrap(), 0);
+    assert_eq!(pins.withdraw_unreviewed("other", digest("target"), items, Vec::new()).await.unwrap(), 0);
     // It is not accepted again because it is seen again.
     let seen = pins.record_sighting(sighting("p", &offer), TrustMode::FirstUse).await.unwrap();
     assert_eq!(waiting(&seen.server), ["a"]);
