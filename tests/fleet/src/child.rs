@@ -86,6 +86,16 @@ impl ChildProcess {
         self.child.id()
     }
 
+    /// Stops the process alone (SIGSTOP) until [`ChildProcess::resume`].
+    pub(crate) fn pause(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    /// Continues the process (SIGCONT).
+    pub(crate) fn resume(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
+    }
+
     /// Tells the process to end (SIGTERM).
     pub(crate) fn terminate(&self) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?)

@@ -74,8 +74,8 @@ pub(crate) struct JournalCounts {
     /// Sessions that were answered 404 although nobody had ended them.
     pub(crate) sessions_gone: usize,
     pub(crate) events: usize,
-    /// Times from the first attempt to reconnect until a stream went on.
-    pub(crate) resumptions: Vec<Duration>,
+    /// First attempts to reconnect, and times from there until a stream went on.
+    pub(crate) resumptions: Vec<(Instant, Duration)>,
     pub(crate) questions: usize,
 }
 
@@ -105,6 +105,8 @@ pub(crate) struct RunSummary {
     /// Violations in words.
     pub(crate) violations: Vec<HistoryViolation>,
     pub(crate) records: Vec<CallRecord>,
+    /// Times for which a node was stopped. A balancer that has not noticed gives it requests, which wait there.
+    pub(crate) pauses: Vec<(Instant, Instant)>,
 }
 
 impl RunJournal {
@@ -233,12 +235,21 @@ impl RunSummary {
         self.violations.extend(faults.map(|text| (HistoryRule::Events, text)));
     }
 
-    /// Share of resumptions within a time, in percent, and the longest one.
+    /// Share of resumptions within a time, in percent, and the longest one. The time for which a node was stopped is not
+    /// counted.
     pub(crate) fn resumptions_within(&self, limit: Duration) -> (f64, Duration) {
-        let all = &self.counts.resumptions;
+        let all: Vec<Duration> =
+            self.counts.resumptions.iter().map(|resumption| self.without_pauses(*resumption)).collect();
         let within = all.iter().filter(|took| **took <= limit).count();
         let share = if all.is_empty() { 100.0 } else { 100.0 * within as f64 / all.len() as f64 };
         (share, all.iter().max().copied().unwrap_or_default())
+    }
+
+    fn without_pauses(&self, (start, took): (Instant, Duration)) -> Duration {
+        let end = start + took;
+        let overlap =
+            |(from, to): &(Instant, Instant)| end.min(*to).saturating_duration_since(start.max(*from));
+        took.saturating_sub(self.pauses.iter().map(overlap).sum())
     }
 }
 
@@ -286,6 +297,17 @@ mod tests {
             assert_eq!(violations(ending.clone(), 0, "k 1\n"), Vec::new());
             assert_eq!(violations(ending, 0, "k 1\nk 1\n").len(), 1);
         }
+    }
+
+    #[test]
+    fn time_at_a_stopped_node_is_not_counted() {
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        let mut summary = RunSummary::default();
+        summary.counts.resumptions = vec![(start, 5 * second), (start + 9 * second, second)];
+        assert_eq!(summary.resumptions_within(second), (50.0, 5 * second));
+        summary.pauses = vec![(start + second, start + 4 * second)];
+        assert_eq!(summary.resumptions_within(2 * second), (100.0, 2 * second));
     }
 
     #[test]

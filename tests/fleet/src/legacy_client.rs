@@ -276,7 +276,7 @@ impl LegacyClient {
             request.headers.push(("last-event-id", last.clone()));
             match timeout(ANSWER_LIMIT, send(request)).await {
                 Ok(Ok(response)) if response.status == 200 => {
-                    self.journal.count(|counts| counts.resumptions.push(start.elapsed()));
+                    self.journal.count(|counts| counts.resumptions.push((start, start.elapsed())));
                     return Ok(response);
                 }
                 Ok(Ok(response)) if response.status == 404 => return Err(CallEnding::Gone),

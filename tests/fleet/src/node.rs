@@ -196,6 +196,16 @@ impl FleetNode {
         self.process.kill();
     }
 
+    /// Stops the node (SIGSTOP), without the servers that it has started, until [`FleetNode::resume`].
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.process.pause()
+    }
+
+    /// Continues the node (SIGCONT).
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.process.resume()
+    }
+
     /// Program and settings of its start.
     pub(crate) fn settings(&self) -> &NodeSettings {
         &self.settings

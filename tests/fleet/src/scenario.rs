@@ -26,6 +26,10 @@ const LEGACY_REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 /// Time between a kill and the start of the node.
 const DOWN_TIME: Duration = Duration::from_secs(1);
 
+/// Time for which a node is stopped: its lease of 1.5 s ends, and others have time to adopt its sessions.
+const SHORT_PAUSE: Duration = Duration::from_secs(5);
+const LONG_PAUSE: Duration = Duration::from_secs(10);
+
 /// Time for a restart.
 const RESTART_LIMIT: Duration = Duration::from_secs(60);
 
@@ -114,6 +118,11 @@ impl RunningFleet {
         self.clients.spawn(legacy.run(until));
     }
 
+    /// Number of sessions that were adopted so far.
+    fn adoptions(&self) -> u64 {
+        self.watch.as_ref().map_or(0, OwnerWatch::adoptions)
+    }
+
     /// Waits for the clients and checks what they have seen.
     pub(crate) async fn finish(mut self) -> Result<(RunSummary, OwnerHistory)> {
         let all = async { while self.clients.join_next().await.is_some() {} };
@@ -132,29 +141,35 @@ impl RunningFleet {
     }
 }
 
-/// F2: nodes are killed in turn while all kinds of calls run.
+/// Fault of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeFault {
+    /// Killed, and started again.
+    Kill,
+    /// Stopped for longer than its lease lasts, and continued.
+    Pause,
+}
+
+/// F2: nodes are killed or stopped in turn while all kinds of calls run.
 pub(crate) async fn kill_owners(mut options: ClusterOptions, size: RunSize) -> Result<Vec<FleetClaim>> {
     (options.policy, options.variant.has_direct_links) = (Some(POLICY), true);
     let mut fleet = RunningFleet::start_with(options, size, CallMix::WithApprovals).await?;
     let end = tokio::time::Instant::now() + size.length;
     let mut next = tokio::time::Instant::now() + SETTLING;
-    let (mut kills, mut longest) = (0, Duration::ZERO);
+    let mut faults = FaultHistory::default();
+    let pause = if size.is_long { LONG_PAUSE } else { SHORT_PAUSE };
     // The last node is back before the clients end.
     while next + size.interval <= end {
         sleep_until(next).await;
-        let count = fleet.cluster.nodes.len();
-        let node = &mut fleet.cluster.nodes[kills % count];
-        node.kill();
-        kills += 1;
-        sleep(DOWN_TIME).await;
-        let start = Instant::now();
-        node.restart()?;
-        node.wait_and_restart(RESTART_LIMIT).await.context("a killed node that was started again")?;
-        longest = longest.max(start.elapsed());
+        match faults.next() {
+            NodeFault::Kill => faults.kill(&mut fleet).await?,
+            NodeFault::Pause => faults.pause(&mut fleet, pause).await?,
+        }
         next = (next + size.interval).max(tokio::time::Instant::now());
     }
     let failed_starts: usize = fleet.cluster.nodes.iter().map(|node| node.failed_starts.len()).sum();
-    let (summary, owners) = fleet.finish().await?;
+    let (mut summary, owners) = fleet.finish().await?;
+    summary.pauses.clone_from(&faults.pauses);
     let mut claims = history_claims("F2", &summary, size.is_long);
     let mut idle = owners.violations;
     if summary.counts.resumptions.is_empty() || summary.answered < size.clients {
@@ -164,14 +179,86 @@ pub(crate) async fn kill_owners(mut options: ClusterOptions, size: RunSize) -> R
             summary.counts.resumptions.len()
         ));
     }
+    if faults.adopted_from_stopped == 0 || owners.appends == 0 {
+        idle.push(format!(
+            "the run shows nothing: {} sessions adopted from stopped nodes, {} events compared with the epochs",
+            faults.adopted_from_stopped, owners.appends
+        ));
+    }
     let mut measured = format!(
-        "{kills} kills, {} adoptions, slowest start {:.1} s",
+        "{} kills, {} stops of {} s, {} adoptions ({} from stopped nodes), {} events, slowest start {:.1} s, slowest \
+         return {:.1} s",
+        faults.kills,
+        faults.pauses.len(),
+        pause.as_secs(),
         owners.adoptions,
-        longest.as_secs_f64()
+        faults.adopted_from_stopped,
+        owners.appends,
+        faults.slowest_start.as_secs_f64(),
+        faults.slowest_return.as_secs_f64()
     );
     if failed_starts > 0 {
         measured.push_str(&format!(", {failed_starts} starts failed and were repeated"));
     }
     claims.push(FleetClaim::new("F2", "one owner for each epoch", measured, idle));
     Ok(claims)
+}
+
+/// Faults of a run.
+#[derive(Debug, Default)]
+struct FaultHistory {
+    kills: usize,
+    pauses: Vec<(Instant, Instant)>,
+    /// Sessions that other nodes adopted while their node was stopped.
+    adopted_from_stopped: u64,
+    slowest_start: Duration,
+    /// Longest time until a node that was continued served sessions.
+    slowest_return: Duration,
+}
+
+impl FaultHistory {
+    fn count(&self) -> usize {
+        self.kills + self.pauses.len()
+    }
+
+    /// Fault that follows. With three nodes, each meets both. Starts take long on a busy machine, so a stop comes first.
+    fn next(&self) -> NodeFault {
+        if self.count().is_multiple_of(2) { NodeFault::Pause } else { NodeFault::Kill }
+    }
+
+    /// Node that follows.
+    fn index(&self, fleet: &RunningFleet) -> usize {
+        self.count() % fleet.cluster.nodes.len()
+    }
+
+    async fn kill(&mut self, fleet: &mut RunningFleet) -> Result<()> {
+        let index = self.index(fleet);
+        let node = &mut fleet.cluster.nodes[index];
+        node.kill();
+        self.kills += 1;
+        sleep(DOWN_TIME).await;
+        let start = Instant::now();
+        node.restart()?;
+        node.wait_and_restart(RESTART_LIMIT).await.context("a killed node that was started again")?;
+        self.slowest_start = self.slowest_start.max(start.elapsed());
+        Ok(())
+    }
+
+    async fn pause(&mut self, fleet: &mut RunningFleet, length: Duration) -> Result<()> {
+        let (index, adopted) = (self.index(fleet), fleet.adoptions());
+        fleet.cluster.nodes[index].pause()?;
+        let begun = Instant::now();
+        sleep(length).await;
+        // Before it goes on: it takes back what nobody has taken, under a new id.
+        self.adopted_from_stopped += fleet.adoptions() - adopted;
+        let node = &mut fleet.cluster.nodes[index];
+        node.resume()?;
+        let ended = Instant::now();
+        self.pauses.push((begun, ended));
+        node.wait_until_it_serves_sessions(RESTART_LIMIT)
+            .await
+            .context("a stopped node that was continued")?;
+        self.slowest_return = self.slowest_return.max(ended.elapsed());
+        Ok(())
+    }
 }
