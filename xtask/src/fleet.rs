@@ -26,11 +26,17 @@ const PROGRAM: &str = "hospes-fleet-acceptance";
 /// Commands of the engines, of the load balancer and of what moves a clock, as `tools/versions.toml` names them.
 const ENGINES: [&str; 4] = ["redis-server", "/usr/lib/postgresql/15/bin/postgres", "haproxy", "faketime"];
 
+/// Commands of what chooses the primary of PostgreSQL, which is tried in the long form of F7 alone.
+const PATRONI: [&str; 2] = ["patroni", "etcd"];
+
 /// Time for the start of a fleet, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time that a run may take besides its length.
 const RUN_GRACE: Duration = Duration::from_secs(240);
+
+/// Time that the run with Patroni may take besides its length: four fleets, of which each has databases to start.
+const PATRONI_GRACE: Duration = Duration::from_secs(15 * 60);
 
 /// Time for a part that measures, with the start of all that it measures.
 const MEASURE_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -162,6 +168,7 @@ fn examine(only: &[FleetPart], is_long: bool) -> PartOutcome {
         let shown = match part {
             FleetPart::Suites => examine_suites(&folder),
             FleetPart::Cost | FleetPart::Crowd => measure(name, &folder, size_of(part, is_long), is_long),
+            FleetPart::Failover if is_long => examine_failover(&folder),
             part => check(name, &folder, size_of(part, is_long), is_long),
         };
         match shown {
@@ -252,14 +259,35 @@ fn start_fleet(folder: &Path, config: &Path, nodes: usize) -> Result<BackgroundS
     BackgroundServer::start(command, "fleet up", START_LIMIT)
 }
 
+/// F7 in its long form: the replica is promoted by hand, then by Patroni.
+fn examine_failover(folder: &Path) -> Result<Vec<FleetClaim>> {
+    let size = size_of(FleetPart::Failover, true);
+    let mut claims = check("F7", folder, size, true)?;
+    let versions = ToolVersions::read()?;
+    PATRONI.iter().try_for_each(|command| versions.provide(command))?;
+    claims.extend(check_within("F7-patroni", folder, size, true, PATRONI_GRACE)?);
+    Ok(claims)
+}
+
 /// Runs a part with clients, and reads its claims.
 fn check(part: &str, folder: &Path, size: [u64; 3], is_asserted: bool) -> Result<Vec<FleetClaim>> {
+    check_within(part, folder, size, is_asserted, RUN_GRACE)
+}
+
+/// Runs a part as [`check`] does, with another time besides its length.
+fn check_within(
+    part: &str,
+    folder: &Path,
+    size: [u64; 3],
+    is_asserted: bool,
+    grace: Duration,
+) -> Result<Vec<FleetClaim>> {
     let mut command = command()?;
     command.args(["check", part]).arg(folder.join(part)).args(size.map(|number| number.to_string()));
     if is_asserted {
         command.arg("assert");
     }
-    let limit = RUN_GRACE + Duration::from_secs(2 * size[1]);
+    let limit = grace + Duration::from_secs(2 * size[1]);
     let done = process::run(command, &format!("fleet {part}"), limit)?.success()?;
     done.stdout.lines().map(read_claim).collect()
 }

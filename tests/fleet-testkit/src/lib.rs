@@ -2,6 +2,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
+//! | `patroni_cluster` (Linux) | two PostgreSQL servers whose primary Patroni chooses, with etcd |
 //! | `postgres_server` (Linux) | PostgreSQL of Debian's package: start, kill, pause |
 //! | `redis_server` (Linux) | `redis-server` of Debian's package: start, kill, pause, promote |
 //! | [`certificates`] | certificates for engines on loopback |
@@ -13,6 +14,8 @@
 pub mod certificates;
 pub mod history;
 pub mod net_proxy;
+#[cfg(target_os = "linux")]
+pub mod patroni_cluster;
 #[cfg(target_os = "linux")]
 pub mod postgres_server;
 #[cfg(target_os = "linux")]

@@ -17,10 +17,10 @@ use crate::certificates::TestCertificates;
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// User of Debian's package. The programs refuse to run as root.
-const USER: &str = "postgres";
+pub(crate) const USER: &str = "postgres";
 
 /// Password of the administrator of each server.
-const PASSWORD: &str = "secret-of-the-test";
+pub(crate) const PASSWORD: &str = "secret-of-the-test";
 
 /// Options of a server.
 #[derive(Debug, Default)]
@@ -156,11 +156,7 @@ impl PostgresServer {
     /// If it fails.
     #[must_use]
     pub fn query(&self, sql: &str) -> String {
-        let mut psql = Command::new(self.programs.join("psql"));
-        psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"]);
-        psql.args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--username", USER]);
-        psql.args(["--dbname", "postgres", "--command", sql]).env("PGPASSWORD", PASSWORD);
-        run(&mut psql).trim().to_owned()
+        run(&mut query_command(&self.programs, self.port, sql)).trim().to_owned()
     }
 
     /// Kills the server (SIGKILL) with all its connections.
@@ -258,7 +254,7 @@ fn spawn(options: &PostgresOptions, programs: &Path, folder: &Path, port: u16) -
 }
 
 /// Returns a command that the kernel ends if the test is killed, and that does not run as root.
-fn as_user(program: &Path) -> Command {
+pub(crate) fn as_user(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
     if geteuid().is_root() {
@@ -268,8 +264,17 @@ fn as_user(program: &Path) -> Command {
     command
 }
 
+/// Returns a command that runs a statement as administrator at a server on this port.
+pub(crate) fn query_command(programs: &Path, port: u16, sql: &str) -> Command {
+    let mut psql = Command::new(programs.join("psql"));
+    psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"]);
+    psql.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--username", USER]);
+    psql.args(["--dbname", "postgres", "--command", sql]).env("PGPASSWORD", PASSWORD);
+    psql
+}
+
 /// Returns the folder of the newest version's programs.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
     let newest = versions.map(|version| version.path()).max_by_key(|path| number(path));
@@ -278,14 +283,14 @@ fn programs() -> PathBuf {
 }
 
 /// Runs a command to its end and returns its output.
-fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let ran = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(ran.status.success(), "{command:?}: {}", text(&ran.stderr));
     text(&ran.stdout)
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }

@@ -1,6 +1,7 @@
 //! Calls that need an approval: asked for at one node, decided at another, used at a third.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ struct ApprovalRecord {
     /// Times at which the decision was begun and acknowledged.
     deciding: Option<Instant>,
     decided: Option<Instant>,
+    /// Id of the approval whose decision was acknowledged.
+    approval: Option<String>,
     /// Time at which its client came back for the decision.
     using: Option<Instant>,
     ended: Option<Instant>,
@@ -59,6 +62,8 @@ struct ApprovalJournal {
     failures: Mutex<Vec<String>>,
     /// Rounds that were used, to be sent again after the fault.
     used: Mutex<Vec<(PlainClient, String, PlainAnswer)>>,
+    /// Rounds whose use was refused, to be used after the fault.
+    refused: Mutex<Vec<(PlainClient, String, PlainAnswer)>>,
     decided: Notify,
 }
 
@@ -91,6 +96,48 @@ pub(crate) struct ApprovalRun {
     person: JoinSet<()>,
 }
 
+/// Decision that was acknowledged and had no effect.
+#[derive(Debug)]
+pub(crate) struct UnusedDecision {
+    pub(crate) key: String,
+    pub(crate) approval: String,
+    /// True if the client came back for it, and then once more after the fault.
+    pub(crate) was_presented: bool,
+    failure: String,
+}
+
+impl UnusedDecision {
+    /// Describes it as a violation.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} was allowed, and never took effect: {}", self.key, self.failure)
+    }
+}
+
+/// Longest of several steps.
+#[derive(Debug, Default)]
+pub(crate) struct LongestStep {
+    pub(crate) took: Duration,
+    what: String,
+}
+
+impl LongestStep {
+    fn take_in(&mut self, key: &str, what: &str, (from, to): (Instant, Instant), fault: Instant) {
+        let took = to.saturating_duration_since(from);
+        if took > self.took {
+            let after = from.saturating_duration_since(fault).as_secs_f64();
+            let before = fault.saturating_duration_since(from).as_secs_f64();
+            let what = format!("{key}, {what}, begun {:+.1} s from the loss", after - before);
+            *self = Self { took, what };
+        }
+    }
+}
+
+impl fmt::Display for LongestStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s ({})", self.took.as_secs_f64(), self.what)
+    }
+}
+
 /// Findings of a run, in words where something is wrong.
 #[derive(Debug, Default)]
 pub(crate) struct ApprovalSummary {
@@ -101,11 +148,17 @@ pub(crate) struct ApprovalSummary {
     /// Calls that were under way during the fault, and calls that ended after it.
     pub(crate) spanning: usize,
     pub(crate) after: usize,
-    /// Longest time from a step until it was done: a decision, or the use after it.
-    pub(crate) longest: Duration,
-    pub(crate) lost: Vec<String>,
+    /// Longest decision, or use by a client that comes back for it.
+    pub(crate) longest: LongestStep,
+    /// Longest time from a decision until a call that waits at its node has ended.
+    pub(crate) longest_wait: LongestStep,
+    /// Refused uses that were made after the fault.
+    pub(crate) redeemed: usize,
+    pub(crate) unused: Vec<UnusedDecision>,
     pub(crate) twice: Vec<String>,
     pub(crate) failures: Vec<String>,
+    /// Those of calls that began after the fault.
+    pub(crate) late_failures: Vec<String>,
 }
 
 impl ApprovalRun {
@@ -145,6 +198,11 @@ impl ApprovalRun {
         }
         // What was used before the fault, the newest first: none of it may be executed again. What is said is not looked
         // at, but its effects are.
+        let refused = std::mem::take(&mut *self.journal.refused.lock());
+        for (client, key, first) in &refused {
+            let answer = use_decision(client, key, first).await;
+            summary.redeemed += usize::from(answer.is_ok_and(|answer| answer.is_result()));
+        }
         let used = std::mem::take(&mut *self.journal.used.lock());
         for (client, key, first) in used.iter().rev().take(MAX_REPEATED) {
             let _refused = use_decision(client, key, first).await;
@@ -183,17 +241,28 @@ impl ApprovalSummary {
         self.decided += usize::from(record.decided.is_some());
         self.used += usize::from(record.is_answered);
         if let Some(failure) = &record.failure {
-            self.failures.push(format!("{key}: {failure}"));
-        }
-        let steps = [(record.deciding, record.decided), (record.using.or(record.decided), record.ended)];
-        for (from, to) in steps {
-            if let (Some(from), Some(to)) = (from, to) {
-                self.longest = self.longest.max(to.saturating_duration_since(from));
+            let text = format!("{key}: {failure}");
+            if asked > ended {
+                self.late_failures.push(text.clone());
             }
+            self.failures.push(text);
         }
-        if record.decided.is_some() && effects == 0 {
-            let why = record.failure.as_deref().unwrap_or("no answer");
-            self.lost.push(format!("{key} was allowed, and never took effect: {why}"));
+        let note = |longest: &mut LongestStep, what, from: Option<Instant>, to: Option<Instant>| {
+            if let (Some(from), Some(to)) = (from, to) {
+                longest.take_in(key, what, (from, to), begun);
+            }
+        };
+        note(&mut self.longest, "its decision", record.deciding, record.decided);
+        note(&mut self.longest, "its use", record.using, record.ended);
+        let waiting = record.decided.filter(|_| record.using.is_none());
+        note(&mut self.longest_wait, "its use at the node", waiting, record.ended);
+        if let Some(approval) = record.approval.clone().filter(|_| effects == 0) {
+            self.unused.push(UnusedDecision {
+                key: key.to_owned(),
+                approval,
+                was_presented: record.using.is_some(),
+                failure: record.failure.clone().unwrap_or_else(|| "no answer".to_owned()),
+            });
         }
         if effects > 1 {
             self.twice.push(format!("{key}: {effects} effects of one approval"));
@@ -235,6 +304,7 @@ async fn make_call(client: &PlainClient, key: &str, journal: &ApprovalJournal) -
     journal.note(key, |record| record.using = Some(Instant::now()));
     let answer = use_decision(client, key, &first).await.map_err(|error| format!("{error:#}"))?;
     if !answer.is_result() {
+        journal.refused.lock().push((client.clone(), key.to_owned(), first));
         return Err(answer.brief());
     }
     journal.used.lock().push((client.clone(), key.to_owned(), first));
@@ -270,23 +340,31 @@ async fn decide_all(nodes: Vec<NodeSettings>, journal: Arc<ApprovalJournal>) {
             }
             let (node, journal) = (node.clone(), Arc::clone(&journal));
             deciding.spawn(async move {
-                journal.note(&approval.key, |record| {
-                    record.deciding.get_or_insert_with(Instant::now);
-                });
+                journal.note(&approval.key, |record| record.deciding = Some(Instant::now()));
                 match decider::allow(&node, &approval.id).await {
                     Ok(()) => {
                         let key = &approval.key;
-                        journal.note(key, |record| record.decided = Some(Instant::now()));
+                        journal.note(key, |record| {
+                            record.decided = Some(Instant::now());
+                            record.approval = Some(approval.id);
+                        });
                         journal.decided.notify_waiters();
+                        None
                     }
                     Err(error) => {
                         let text = format!("the decision on {} failed: {error:#}", approval.key);
                         journal.failures.lock().push(text);
+                        Some(approval.id)
                     }
                 }
             });
         }
-        while deciding.try_join_next().is_some() {}
+        while let Some(done) = deciding.try_join_next() {
+            // The person sees that it failed, and tries again if it is still shown.
+            if let Ok(Some(failed)) = done {
+                seen.remove(&failed);
+            }
+        }
         sleep(PAUSE).await;
     }
 }

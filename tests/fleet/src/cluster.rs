@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hospes_fleet_testkit::net_proxy::{AcceptMode, LinkDirection, LinkRules, NetProxy};
+use hospes_fleet_testkit::patroni_cluster::{PatroniCluster, PatroniTimes};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use serde_json::json;
 
@@ -57,6 +58,8 @@ pub(crate) struct ClusterVariant {
     pub(crate) has_auth: bool,
     /// Replica of PostgreSQL; nodes know both.
     pub(crate) replica: Option<ReplicaKind>,
+    /// PostgreSQL by Patroni, with these times, in place of another.
+    pub(crate) patroni: Option<PatroniTimes>,
     /// True if nodes reach Redis and each other directly: links that can be cut take time, and accept connections for a
     /// killed node, whose address refuses them outside of tests.
     pub(crate) has_direct_links: bool,
@@ -82,6 +85,8 @@ pub(crate) struct NodeCluster {
     node_links: Vec<NetProxy>,
     /// PostgreSQL, which ends after the nodes that use it, with its replica if there is one.
     pub(crate) database: Option<ClusterDatabase>,
+    /// PostgreSQL by Patroni, in place of the other.
+    pub(crate) patroni: Option<PatroniCluster>,
 }
 
 impl NodeCluster {
@@ -90,19 +95,23 @@ impl NodeCluster {
         fs::create_dir_all(&options.folder)
             .with_context(|| format!("creating {}", options.folder.display()))?;
         let folder = fs::canonicalize(&options.folder)?;
-        let (redis, database) = if options.is_fleet {
+        let (mut redis, mut database, mut patroni, mut postgres) = (None, None, None, String::new());
+        if options.is_fleet {
             let mut of_redis = RedisOptions::default();
             of_redis.append_only = options.keeps_redis_data;
-            let redis = RedisServer::start(of_redis);
-            (Some(redis), Some(ClusterDatabase::start(options.variant.replica).await?))
-        } else {
-            (None, None)
-        };
+            redis = Some(RedisServer::start(of_redis));
+            if let Some(times) = options.variant.patroni {
+                let cluster = tokio::task::block_in_place(|| PatroniCluster::start(times));
+                postgres = patroni.insert(cluster).url();
+            } else {
+                postgres = database.insert(ClusterDatabase::start(options.variant.replica).await?).url();
+            }
+        }
         let auth_port = options.variant.has_auth.then(free_port).transpose()?;
         let (mut nodes, mut redis_links, mut node_links) = (Vec::new(), Vec::new(), Vec::new());
         for number in 1..=options.nodes {
             let mut fleet = None;
-            if let (Some(redis), Some(database)) = (&redis, &database) {
+            if let Some(redis) = &redis {
                 let node_port = free_port()?;
                 let node_listen = format!("127.0.0.1:{node_port}");
                 let (mut redis_port, mut node_address) = (redis.port(), node_listen.clone());
@@ -115,7 +124,7 @@ impl NodeCluster {
                 }
                 fleet = Some(NodeFleetSettings {
                     secret: SECRET.to_owned(),
-                    postgres: database.url(),
+                    postgres: postgres.clone(),
                     redis: format!("redis://127.0.0.1:{redis_port}"),
                     node_listen,
                     node_address,
@@ -151,7 +160,17 @@ impl NodeCluster {
             fs::create_dir_all(&folder)?;
             more_balancers.push(LoadBalancer::start(&folder, &ports, connections).await?);
         }
-        Ok(Self { nodes, balancer, more_balancers, redis, auth_port, redis_links, node_links, database })
+        Ok(Self {
+            nodes,
+            balancer,
+            more_balancers,
+            redis,
+            auth_port,
+            redis_links,
+            node_links,
+            database,
+            patroni,
+        })
     }
 
     /// Host in the public URL of the authorization server, with [`ClusterVariant::has_auth`].

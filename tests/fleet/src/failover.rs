@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::sleep;
 
-use crate::approval_run::{ApprovalRun, ApprovalSummary, TOOL, use_decision};
+use crate::approval_run::{ApprovalRun, ApprovalSummary, TOOL, UnusedDecision, use_decision};
 use crate::claim::FleetClaim;
 use crate::cluster::{ClusterOptions, ClusterVariant, EffectServers, NodeCluster};
 use crate::database::{ClusterDatabase, ReplicaKind};
@@ -25,20 +25,33 @@ const CUT_TIME: Duration = Duration::from_secs(7);
 const ASK_TIME: Duration = Duration::from_secs(120);
 
 /// Longest time for which a call may be held.
-const HOLD_BAR: Duration = Duration::from_secs(15);
+pub(crate) const HOLD_BAR: Duration = Duration::from_secs(15);
+
+/// Time in which a call is refused after it was held.
+const REFUSAL_GRACE: Duration = Duration::from_secs(5);
 
 /// Time in which the replica has to get what was written before it is cut.
 const REPLICATION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Fleet with a replica, and the servers behind it.
-struct FailoverFleet {
-    cluster: NodeCluster,
-    effects: std::path::PathBuf,
+pub(crate) struct FailoverFleet {
+    pub(crate) cluster: NodeCluster,
+    pub(crate) effects: std::path::PathBuf,
     _servers: EffectServers,
 }
 
 impl FailoverFleet {
     async fn start(options: &ClusterOptions, name: &str, replica: ReplicaKind) -> Result<Self> {
+        let variant = ClusterVariant { replica: Some(replica), ..ClusterVariant::default() };
+        Self::start_with(options, name, variant).await
+    }
+
+    /// Starts it, with the name of its folder. A person is asked about each call.
+    pub(crate) async fn start_with(
+        options: &ClusterOptions,
+        name: &str,
+        variant: ClusterVariant,
+    ) -> Result<Self> {
         let folder = options.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         let folder = std::fs::canonicalize(folder)?;
@@ -53,11 +66,7 @@ impl FailoverFleet {
             servers: servers.file.clone(),
             nodes: options.nodes,
             is_fleet: true,
-            variant: ClusterVariant {
-                asks_for: Some(ASK_TIME),
-                replica: Some(replica),
-                ..ClusterVariant::default()
-            },
+            variant: ClusterVariant { asks_for: Some(ASK_TIME), ..variant },
         })
         .await?;
         ensure!(cluster.nodes.len() >= 2, "F7 needs two nodes");
@@ -112,30 +121,46 @@ async fn lose_synchronous(options: &ClusterOptions, size: RunSize, cut: Duration
     let (_, without) = fleet.fail_over().await?;
     let ended = Instant::now();
     let summary = run.finish(&fleet.effects, (begun, ended)).await?;
-    Ok(failover_claims(name, &summary, without))
+    let lost = summary.unused.iter().map(UnusedDecision::describe).collect();
+    Ok(failover_claims(name, &summary, without, lost))
 }
 
-fn failover_claims(name: &str, summary: &ApprovalSummary, without: Duration) -> Vec<FleetClaim> {
+/// Claims about a failover, with the decisions that are lost.
+pub(crate) fn failover_claims(
+    name: &str,
+    summary: &ApprovalSummary,
+    without: Duration,
+    mut lost: Vec<String>,
+) -> Vec<FleetClaim> {
     let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
-    let mut lost = summary.lost.clone();
     if summary.spanning == 0 || summary.after == 0 {
         lost.push(format!(
             "the run shows nothing: {} calls were under way while there was no primary, {} ended after it",
             summary.spanning, summary.after
         ));
     }
-    let mut held = summary.failures.clone();
-    if summary.longest > HOLD_BAR {
-        held.push(format!("a step took {}, longer than 15 s", seconds(summary.longest)));
+    // Without a primary for longer, decisions and uses are refused, and calls that wait for a decision wait on. What begins
+    // afterwards is not refused.
+    let is_held = without < HOLD_BAR;
+    let mut held = if is_held { summary.failures.clone() } else { summary.late_failures.clone() };
+    let more = if is_held { Duration::ZERO } else { REFUSAL_GRACE };
+    let bars = [(&summary.longest, HOLD_BAR + more), (&summary.longest_wait, HOLD_BAR.max(without) + more)];
+    for (step, bar) in bars {
+        if step.took > bar {
+            held.push(format!("{step}, longer than {}", seconds(bar)));
+        }
     }
+    let first = summary.failures.first().filter(|_| !is_held);
+    let first = first.map(|failure| format!(" (first: {failure})")).unwrap_or_default();
     vec![
         FleetClaim::new(
             "F7",
             &format!("{name}: no acknowledged decision is lost"),
             format!(
-                "{} decided, {} used; {} under way without a primary for {}",
+                "{} decided, {} used, {} without an effect; {} under way without a primary for {}",
                 summary.decided,
-                summary.used,
+                summary.used + summary.redeemed,
+                summary.unused.len(),
                 summary.spanning,
                 seconds(without)
             ),
@@ -149,8 +174,14 @@ fn failover_claims(name: &str, summary: &ApprovalSummary, without: Duration) -> 
         ),
         FleetClaim::new(
             "F7",
-            &format!("{name}: calls are held, not failed"),
-            format!("longest step {}, {} failed", seconds(summary.longest), summary.failures.len()),
+            &format!("{name}: calls are held{}", if is_held { ", not failed" } else { " for 15 s" }),
+            format!(
+                "longest {}; longest at a node {}; {} failed{first}, {} of them used afterwards",
+                summary.longest,
+                summary.longest_wait,
+                summary.failures.len(),
+                summary.redeemed
+            ),
             held,
         ),
     ]

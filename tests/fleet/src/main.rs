@@ -37,6 +37,7 @@ mod modern_client;
 mod node;
 mod outages;
 mod owners;
+mod patroni_failover;
 mod peer_gateway;
 mod plain_client;
 mod rolls;
@@ -97,16 +98,17 @@ async fn run(words: &[&str]) -> Result<()> {
                 "F5" => slow_redis::delay_links(options(folder)?, size).await?,
                 "F6" => outages::end_engines(options(folder)?, size).await?,
                 "F7" => failover::lose_primary(options(folder)?, size).await?,
+                "F7-patroni" => patroni_failover::lose_primaries(options(folder)?, size).await?,
                 "F8" => clocks::set_apart(options(folder)?, size).await?,
                 "F9" => cost::compare_costs(options(folder)?, size).await?,
                 "F10" => crowd::hold_sessions(options(folder)?, size).await?,
-                _ => bail!("no part is called {part}; there are F2 to F10"),
+                _ => bail!("no part is called {part}; there are F2 to F10 and F7-patroni"),
             };
             claims.iter().try_for_each(claim::FleetClaim::print)
         }
         _ => bail!(
             "expected `serve REVISION EFFECTS [PORT]`, `serve-load PORT`, `up FOLDER CONFIG` or \
-             `check F2|F3|F4|F5|F6|F7|F8|F9|F10 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
+             `check F2|F3|F4|F5|F6|F7|F7-patroni|F8|F9|F10 FOLDER CLIENTS SECONDS INTERVAL [assert]`"
         ),
     }
 }
