@@ -28,6 +28,9 @@ const RENEWAL: Duration = Duration::from_millis(100);
 /// Maximum time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Length of the text that the tool `large` returns: several windows of HTTP/2.
+pub(crate) const LARGE: usize = 1 << 20;
+
 /// Service with tools that take time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlowService(Arc<SlowState>);
@@ -68,6 +71,9 @@ impl Service for SlowService {
                     call.context.progress(1.0, None, None);
                     self.0.go.notified().await;
                     call.context.progress(2.0, None, None);
+                }
+                if call.params.view().name.as_deref() == Some("large") {
+                    return Outcome::Complete(CallToolResult::text("x".repeat(LARGE)).into());
                 }
                 Outcome::Complete(CallToolResult::text("done").into())
             }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::cluster::{Cluster, call, request};
+use crate::cluster::{Cluster, LARGE, call, request};
 
 /// A session is bound to the principal that the receiving node has authenticated.
 ///
@@ -33,6 +33,44 @@ async fn the_owner_learns_who_sends_a_request() {
         for (who, status) in [("ada", StatusCode::OK), ("eve", StatusCode::NOT_FOUND)] {
             assert_eq!(send(node, who, &session, call(1, "echo")).await.status, status, "{who} at {node}");
         }
+    }
+}
+
+/// HTTP/2 refuses headers that belong to a connection of HTTP/1.1.
+#[tokio::test]
+async fn headers_of_the_connection_are_not_forwarded() {
+    let cluster = Cluster::new(2).await;
+    let session = cluster.nodes[0].session("2025-06-18").await;
+    let mut request = request("/mcp", "POST", &session, call(1, "echo").to_string());
+    for (name, value) in [
+        ("connection", "keep-alive, te, upgrade"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-connection", "keep-alive"),
+        ("te", "trailers, deflate"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "h2c"),
+    ] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let answer = cluster.nodes[1].send(request).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(cluster.nodes[0].service.calls(), 1);
+}
+
+/// Requests and responses can be longer than the windows of the connection, and many can be under way at once.
+#[tokio::test]
+async fn long_messages_are_forwarded() {
+    let cluster = Cluster::new(2).await;
+    let session = cluster.nodes[0].session("2025-06-18").await;
+    let calls = (0..24).map(async |id| {
+        let mut body = call(id, "large");
+        body["params"]["arguments"]["text"] = "y".repeat(LARGE).into();
+        // Without progress the answer is no stream.
+        body["params"]["_meta"] = json!({});
+        cluster.nodes[1].post(&session, body).await.text().await
+    });
+    for text in futures::future::join_all(calls).await {
+        assert!(text.contains(&"x".repeat(LARGE)), "{} bytes", text.len());
     }
 }
 
