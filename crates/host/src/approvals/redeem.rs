@@ -15,6 +15,16 @@ use crate::deciders::DecisionAuthor;
 /// Decision that an application reports for its person, and its author for the audit log.
 type ApplicationAnswer = (ApprovalDecision, &'static str);
 
+/// Redemption of an approval in memory.
+struct MemoryRedemption {
+    /// None while the approval is undecided.
+    outcome: Option<ApprovalOutcome>,
+    /// Audit entry of the decision, if the answer of an application made it.
+    entry: Option<AuditEntry>,
+    /// Grant of that decision, if there is one.
+    grant: Option<ApprovalGrant>,
+}
+
 impl ApprovalQueue {
     /// Redeems the decision about an approval. `answer` is the decision that the application reports for its person,
     /// which counts unless another decision came first; of a persisted approval it is stored before it is used. None while
@@ -82,7 +92,7 @@ impl ApprovalQueue {
     ) -> Result<Option<ApprovalOutcome>, ApprovalQueueError> {
         // Held until the grant is stored: grants that are read again in between would replace it.
         let turn = if answer.is_some() { Some(self.0.turn.lock().await) } else { None };
-        let (outcome, mut entry, grant) = self.redeem_in_memory(id, bond, answer)?;
+        let MemoryRedemption { outcome, mut entry, grant } = self.redeem_in_memory(id, bond, answer)?;
         if let (Some(grant), Some(kept)) = (grant.filter(ApprovalGrant::is_kept), &self.0.kept) {
             let put = async {
                 let stored = stored_grant(&grant).map_err(|error| error.to_string())?;
@@ -115,15 +125,13 @@ impl ApprovalQueue {
         })
     }
 
-    /// Redeems an approval that is not, or no longer, persisted. Returns the audit entry of its decision if it is made by
-    /// the answer, and the grant of that, if there is one.
+    /// Redeems an approval that is not, or no longer, persisted.
     fn redeem_in_memory(
         &self,
         id: &str,
         bond: &BindingDigest,
         answer: Option<ApplicationAnswer>,
-    ) -> Result<(Option<ApprovalOutcome>, Option<AuditEntry>, Option<ApprovalGrant>), ApprovalQueueError>
-    {
+    ) -> Result<MemoryRedemption, ApprovalQueueError> {
         let mut state = self.state();
         self.expire(&mut state);
         let Some(entry) = state.entries.get_mut(id) else { return Err(ApprovalQueueError::Expired) };
@@ -172,7 +180,7 @@ impl ApprovalQueue {
         }
         drop(state);
         self.notify_changed();
-        Ok((settled, made, given))
+        Ok(MemoryRedemption { outcome: settled, entry: made, grant: given })
     }
 }
 
