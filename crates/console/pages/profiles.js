@@ -82,6 +82,7 @@ function card(one) {
     h("dl", { class: "facts" },
       h("div", null, h("dt", null, "Servers"), h("dd", null, one.shown.length > 0 ? one.shown.join(", ") : "none")),
       hidden.length > 0 && h("div", null, h("dt", null, "Tools"), h("dd", null, hidden.join("; "))),
+      one.groups && h("div", null, h("dt", null, "Groups"), h("dd", null, one.groups.join(", "))),
       secrets.length > 0 && h("div", null, h("dt", null, "Secrets"), h("dd", null, secrets.join(", ")))));
 }
 

@@ -120,10 +120,13 @@ async fn serve_one(
     let name = args::application_name(name).map_err(io::Error::other)?;
     let gateway = match profile {
         None => Some(gateways.everything()),
+        // Programs of this machine have not signed in, and are in no group.
+        Some(profile) if is_for_groups(gateways, profile) => None,
         Some(profile) => gateways.profile(profile),
     };
     let Some(gateway) = gateway else {
-        let profiles = gateways.profiles();
+        let mut profiles = gateways.profiles();
+        profiles.retain(|profile| profile.groups.is_none());
         let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
         output.write_all(format!("{UNKNOWN_PROFILE} {}\n", known.join(" ")).as_bytes()).await?;
         output.flush().await?;
@@ -162,6 +165,11 @@ pub(crate) struct HostAttachment {
     input: BufReader<ReadHalf<LocalStream>>,
     output: WriteHalf<LocalStream>,
     pub(crate) pid: u32,
+}
+
+/// Returns true if only the people of some groups may use a profile.
+fn is_for_groups(gateways: &HostGateways, name: &str) -> bool {
+    gateways.profiles().iter().any(|profile| profile.name == name && profile.groups.is_some())
 }
 
 /// Attaches to the most recently started host that accepts, to one of its profiles if one is named. `None` if there is

@@ -69,7 +69,9 @@ async fn show(args: &ProfileShowArgs, output: CliOutput) -> CliResult {
             row("endpoint", &format!("{} {}", path(&profile.name), paint(DIM, "(no host is running here)")))
         }
     }
-    row("command", &format!("hospes stdio --profile {}", profile.name));
+    if profile.groups.is_none() {
+        row("command", &format!("hospes stdio --profile {}", profile.name));
+    }
     let servers = shown_servers(profile, &config);
     if servers.is_empty() {
         row("servers", &paint(DIM, "none"));
@@ -78,6 +80,9 @@ async fn show(args: &ProfileShowArgs, output: CliOutput) -> CliResult {
         let tools = profile.tools.get(server).map(|filter| format!("  {}", paint(DIM, filter_text(filter))));
         let what = if index == 0 { "servers" } else { "" };
         row(what, &format!("{}{}", printable(server), tools.unwrap_or_default()));
+    }
+    if let Some(groups) = &profile.groups {
+        row("groups", &groups.iter().map(|group| printable(group)).collect::<Vec<_>>().join(", "));
     }
     for (index, (name, stored)) in profile.secrets.iter().enumerate() {
         row(
@@ -133,6 +138,7 @@ fn value(profile: &ProfileConfig, config: &HostConfig) -> Value {
         "endpoint": endpoint(&profile.name),
         "servers": shown_servers(profile, config),
         "tools": tools.collect::<serde_json::Map<String, Value>>(),
+        "groups": profile.groups,
         "secrets": profile.secrets,
     })
 }

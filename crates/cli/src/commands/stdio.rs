@@ -71,6 +71,13 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
 /// Leaves only the servers of a profile, so that no other is started.
 fn narrow(config: &mut HostConfig, name: &str) -> CliResult {
     let profile = profiles::find(name, &config.profiles)?.clone();
+    if profile.groups.is_some() {
+        let why =
+            format!("the profile `{name}` is for signed-in people of its `groups`, and stdio has no sign-in");
+        return Err(
+            CliError::usage(why).hint("connect the application to the endpoint of the profile over HTTP")
+        );
+    }
     // A server with secrets of the profile takes the place of the one for everybody.
     let is_shown =
         |server: &ServerConfig| profile.includes(&server.name) && !profile.own_servers.contains(&server.name);

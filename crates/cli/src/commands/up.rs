@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use self::config_reload::ConfigReload;
 pub(crate) use self::config_reload::UsedFiles;
 use self::endpoint_metrics::EndpointMetrics;
-use self::endpoints::{HostEndpoints, not_found};
+use self::endpoints::{HostEndpoints, not_found, refuse_others};
 pub(crate) use self::events::EventWriter;
 use self::health_pages::{HealthPages, HealthState};
 use self::metrics_listener::MetricsListener;
@@ -147,6 +147,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let fleet = shared.map(|shared| shared.for_host(member.clone()));
     let host = start(&args.host, config, accounts, fleet, output).await?;
     let rounds = request_state(&host)?;
+    warn_of_unread_groups(&host, reads_groups, output);
     let build = |gateway, path: &str, servers: Option<HostServers>| {
         endpoint(gateway, rounds.clone(), (path, servers), (&hosts, &origins), member.as_ref())
     };
@@ -156,7 +157,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         HttpServer::from_listener(listener, build(host.gateway(), DEFAULT_PATH, Some(host.servers())))
             .map_err(|error| CliError::usage("cannot serve").with_cause(&error))?
             .shutdown_timeout(grace);
-    let endpoints = HostEndpoints::new(&host, server.others(), |gateway, path| build(gateway, path, None));
+    let endpoints = HostEndpoints::new(&host, server.others(), build);
     // From the bound address, because a wildcard address is not loopback. Programs of this machine use `usable`.
     let (mut url, mut usable) = (format!("http://{bound}{DEFAULT_PATH}"), server.url());
     let may_attach = attach::is_allowed(authorization.is_some(), callers_rule);
@@ -469,6 +470,16 @@ async fn hand_over(member: &FleetMember, (main, others): (&Endpoint, &EndpointSe
 }
 
 /// Creates an endpoint. The shared one also serves HTTP+SSE, and answers at unknown paths with what `servers` has.
+/// Warns of profiles that nobody can use.
+fn warn_of_unread_groups(host: &Host, reads_groups: bool, output: CliOutput) {
+    for profile in host.profiles().iter().filter(|profile| !reads_groups && profile.groups.is_some()) {
+        output.warn(format!(
+            "nobody can use the profile `{}`, because it has `groups` and no groups are read; set `groups_claim` under [auth]",
+            profile.name
+        ));
+    }
+}
+
 fn endpoint(
     gateway: Gateway,
     rounds: Option<RequestStateConfig>,
@@ -477,9 +488,13 @@ fn endpoint(
     member: Option<&FleetMember>,
 ) -> Endpoint {
     let rounds = rounds.map(|rounds| (rounds.keys_for(&gateway), rounds.lifetime));
-    let mut endpoint = Endpoint::builder(gateway.clone()).path(path).sse(servers.is_some());
+    let is_shared = path == DEFAULT_PATH;
+    let mut endpoint = Endpoint::builder(gateway.clone()).path(path).sse(is_shared);
     if let Some(servers) = servers {
-        endpoint = endpoint.pages(move |parts| not_found(&servers, parts));
+        endpoint = match is_shared {
+            true => endpoint.pages(move |parts| not_found(&servers, parts)),
+            false => endpoint.refuse(move |parts| refuse_others(&servers, parts)),
+        };
     }
     if let Some((keys, lifetime)) = rounds {
         endpoint = endpoint.state_keys(keys).state_lifetime(lifetime);

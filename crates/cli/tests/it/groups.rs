@@ -77,11 +77,15 @@ struct Application {
 
 impl Up {
     fn new(policy: &str, organization: &str, auth: &str) -> Self {
+        Self::with_profiles(policy, organization, auth, "")
+    }
+
+    fn with_profiles(policy: &str, organization: &str, auth: &str, profiles: &str) -> Self {
         let (house, issuer) = (House::new().with_token(), Issuer::open());
         house.server("one", &["greet"], "");
         let script = text(&house.path("one.sh"));
         let config = format!(
-            "organization_policy = 'team.toml'\n[auth]\nissuer = '{}'\n{auth}\n[servers.one]\ncommand = ['sh', '{script}']\n",
+            "organization_policy = 'team.toml'\n[auth]\nissuer = '{}'\n{auth}\n[servers.one]\ncommand = ['sh', '{script}']\n{profiles}",
             issuer.url
         );
         let config = text(&house.write("hospes.toml", &config));
@@ -121,15 +125,26 @@ impl Up {
 }
 
 impl Application {
+    /// The application at the endpoint of a profile.
+    fn at(&self, profile: &str) -> Self {
+        let mut endpoint = self.endpoint.clone();
+        endpoint.set_path(&format!("/mcp/{profile}"));
+        Self { endpoint }
+    }
+
     fn send(&self, token: &str, session: Option<&str>, message: &Value) -> (u16, String) {
+        self.request("POST", token, session, &message.to_string())
+    }
+
+    /// Sends a request. Returns the status and everything that comes before the connection ends, or the head of a stream.
+    fn request(&self, method: &str, token: &str, session: Option<&str>, body: &str) -> (u16, String) {
         let address = self.endpoint.socket_addrs(|| None).unwrap()[0];
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let session = session.map(|id| format!("mcp-session-id: {id}\r\n")).unwrap_or_default();
-        let body = message.to_string();
         write!(
             stream,
-            "POST {} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\
+            "{method} {} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\
              content-type: application/json\r\naccept: application/json, text/event-stream\r\n{session}\
              content-length: {}\r\n\r\n{body}",
             self.endpoint.path(),
@@ -236,4 +251,74 @@ fn decisions_are_shown_for_a_person_and_groups() {
         text(&house.write("h.toml", "[auth]\nissuer = 'https://l.example'\ngroups_claim = 'groups'\n"));
     let checked = house.run(&["policy", "check", "--policy", &file, "--config", &config]);
     assert!(!checked.stderr.contains("`group`"), "{checked:?}");
+}
+
+const PROFILES: &str = "[profiles.open]\nservers = ['one']\n\
+                        [profiles.team]\nservers = ['one']\ngroups = ['finance', 'it']\n";
+
+/// For people who are in none of its groups, a profile is as unknown as one that is not configured: at each request, also
+/// in a session that was opened before.
+#[test]
+fn a_profile_with_groups_is_there_for_their_people_alone() {
+    let allow = "[[rule]]\ndecide = 'allow'\n";
+    let up = Up::with_profiles(allow, "", "groups_claim = 'roles'", PROFILES);
+    let (team, open) = (up.application.at("team"), up.application.at("open"));
+    let ann = up.token("ann", &json!({ "roles": ["it"] }));
+    let (bob, left) = (up.token("bob", &json!({ "roles": ["IT", "guests"] })), up.token("ann", &json!({})));
+    let session = team.session(&ann);
+    let said = team.call(&ann, &session);
+    assert!(said.contains("one was called"), "{said}");
+
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "app", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    } } });
+    for (who, token) in [("bob", &bob), ("ann, who has left the group", &left)] {
+        for (method, session) in
+            [("POST", None), ("POST", Some(&*session)), ("GET", Some(&session)), ("DELETE", Some(&session))]
+        {
+            let body = if method == "POST" { list.to_string() } else { String::new() };
+            let (status, said) = team.request(method, token, session, &body);
+            assert_eq!(status, 404, "{who}: {method} {session:?}: {said}");
+            assert!(said.contains("unknown profile `team`"), "{said}");
+            // As for a profile that is not configured.
+            assert!(said.contains("known profiles: open\""), "{said}");
+        }
+        open.session(token);
+        let read = json!({ "jsonrpc": "2.0", "id": 2, "method": "resources/read",
+                           "params": { "uri": "hospes://status" } });
+        let (status, said) = up.application.send(token, Some(&up.application.session(token)), &read);
+        assert!(status == 200 && said.contains("open") && !said.contains("team"), "{said}");
+    }
+    let said = team.call(&ann, &session);
+    assert!(said.contains("one was called"), "{said}");
+    let none = up.application.at("teams").request("POST", &ann, None, &list.to_string());
+    assert!(
+        none.0 == 404 && none.1.contains("did you mean `team`? known profiles: open, team\""),
+        "{none:?}"
+    );
+}
+
+/// Without groups nobody is in one.
+#[test]
+fn a_profile_with_groups_that_are_not_read_is_reported() {
+    let up = Up::with_profiles(RULES, "", "", PROFILES);
+    up.host
+        .said(|line| line.contains("nobody can use the profile `team`") && line.contains("`groups_claim`"));
+    let ann = up.token("ann", &json!({ "groups": ["it"] }));
+    let refused =
+        up.application.at("team").send(&ann, None, &json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" }));
+    assert_eq!(refused.0, 404, "{refused:?}");
+
+    let house = House::new();
+    house.server("one", &["greet"], "");
+    let script = text(&house.path("one.sh"));
+    let config =
+        house.write("local.toml", &format!("[servers.one]\ncommand = ['sh', '{script}']\n{PROFILES}"));
+    let refused = house.run(&["stdio", "--config", &text(&config), "--profile", "team"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("stdio has no sign-in"), "{refused:?}");
+    let shown = house.run(&["profile", "show", "team", "--config", &text(&config)]);
+    assert!(shown.stdout.contains("finance, it") && !shown.stdout.contains("hospes stdio"), "{shown:?}");
 }

@@ -53,6 +53,9 @@ struct ProfileResponse {
     servers: Option<Vec<String>>,
     exclude: Vec<String>,
     tools: BTreeMap<String, ToolFilterBody>,
+    /// Groups of the people who may use it; everybody without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<String>>,
     /// Names of the secrets that the profile replaces, and of those that it uses instead.
     secrets: BTreeMap<String, String>,
     /// Servers that it shows now.
@@ -98,6 +101,7 @@ pub(super) async fn list(State(console): State<Console>) -> Json<ProfileList> {
             servers: profile.servers.clone(),
             exclude: profile.exclude.clone(),
             tools: profile.tools.iter().map(|(server, filter)| (server.clone(), body(filter))).collect(),
+            groups: profile.groups.clone(),
             secrets: profile.secrets.clone(),
             name: profile.name.clone(),
         }

@@ -23,7 +23,7 @@ pub struct OtherFileNames {
 }
 
 /// Returns the text of Hospes' own file with this profile: a new one at the end, or in place of the one of its name. Keys
-/// that do not change keep their text, and its secrets stay as they are.
+/// that do not change keep their text, and its groups and secrets stay as they are.
 ///
 /// # Errors
 /// If the result is not the old configuration with this profile, because the file has a form in which the profile cannot
@@ -41,8 +41,8 @@ pub fn set_profile(
     let mut edited = OwnDocument::read(text).map_err(failed)?;
     let old = read(file, text).map_err(failed)?;
     let before = old.profile(&profile.name).cloned();
-    let secrets = before.as_ref().map(|before| before.secrets.clone()).unwrap_or_default();
-    let wanted = ProfileConfig { secrets, ..profile.without_source() };
+    let kept = before.clone().unwrap_or_else(|| profile.without_source());
+    let wanted = ProfileConfig { groups: kept.groups, secrets: kept.secrets, ..profile.without_source() };
     write_profile(&mut edited.document, &wanted, before.as_ref()).map_err(failed)?;
     let after = edited.text();
     let mut expected: Vec<ProfileConfig> = old.profiles.iter().map(ProfileConfig::without_source).collect();
@@ -228,7 +228,7 @@ mod tests {
     const FILE: &str = "/c/config.toml";
     const TEXT: &str = "# mine\n[servers.one] # first\ncommand = [\"a\"]\n[servers.two]\ncommand = [\"b\"]\n\n\
         # Work\n[profiles.work]\ntitle = \"Work\" # shown\nservers = [\"one\", \"two\"] # both\n\
-        tools.two = { include = [\"read_*\"] }\nsecrets = { a = \"b\" }\n\n# Home\n[profiles.home]\n";
+        tools.two = { include = [\"read_*\"] }\nsecrets = { a = \"b\" }\ngroups = [\"it\"]\n\n# Home\n[profiles.home]\n";
 
     fn profile(name: &str) -> ProfileConfig {
         ProfileConfig::new(name, ConfigSource::unwritten(""))
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_profile_keeps_its_comments_and_secrets() {
+    fn a_changed_profile_keeps_its_comments_groups_and_secrets() {
         let mut work = profile("work");
         work.title = Some("Work".to_owned());
         work.servers = Some(vec!["one".to_owned()]);
@@ -259,7 +259,10 @@ mod tests {
         work.servers = None;
         work.tools.clear();
         let after = set_in(&after, &work);
-        assert!(after.contains("# Work\n[profiles.work]\nsecrets = { a = \"b\" }\n"), "{after}");
+        assert!(
+            after.contains("# Work\n[profiles.work]\nsecrets = { a = \"b\" }\ngroups = [\"it\"]\n"),
+            "{after}"
+        );
         let windows = TEXT.replace('\n', "\r\n");
         assert!(!set_in(&windows, &work).replace("\r\n", "").contains('\n'));
     }

@@ -18,6 +18,8 @@ pub const MAX_PROFILES: usize = 64;
 const MAX_TITLE: usize = 128;
 /// The longest description, in bytes.
 const MAX_DESCRIPTION: usize = 1024;
+/// Maximum number of groups.
+const MAX_GROUPS: usize = 64;
 /// Maximum number of server names that a message lists.
 const MAX_LISTED: usize = 12;
 
@@ -41,6 +43,8 @@ pub struct ProfileConfig {
     pub exclude: Vec<String>,
     /// Filters of tools, by server. They narrow the filters of the servers' own entries.
     pub tools: BTreeMap<String, ToolFilter>,
+    /// Groups of the people who may use it. None for everybody.
+    pub groups: Option<Vec<String>>,
     /// Secrets that stand in for others: the name in `${secret:NAME}`, and the stored secret.
     pub secrets: BTreeMap<String, String>,
     /// Servers that use such a secret. They run for this profile alone.
@@ -59,6 +63,7 @@ impl ProfileConfig {
             servers: None,
             exclude: Vec::new(),
             tools: BTreeMap::new(),
+            groups: None,
             secrets: BTreeMap::new(),
             own_servers: Vec::new(),
             source,
@@ -70,6 +75,12 @@ impl ProfileConfig {
     pub fn includes(&self, server: &str) -> bool {
         let is_listed = |names: &Vec<String>| names.iter().any(|name| name == server);
         self.servers.as_ref().is_none_or(is_listed) && !is_listed(&self.exclude)
+    }
+
+    /// Returns true if a person who is in these groups may use the profile.
+    #[must_use]
+    pub fn admits(&self, groups: &[String]) -> bool {
+        self.groups.as_ref().is_none_or(|named| named.iter().any(|group| groups.contains(group)))
     }
 
     /// Returns true if the profile names the server in any of its settings.
@@ -167,6 +178,9 @@ fn read_profile(entry: &ConfigEntry, report: &mut ConfigReport) -> Option<Parsed
     if let Some(tools) = table.take("tools", report) {
         config.tools = read_tools(&table, tools, &mut names, report);
     }
+    if let Some(groups) = table.take("groups", report) {
+        config.groups = read_groups(&table, groups, report);
+    }
     if let Some(secrets) = table.take("secrets", report) {
         config.secrets = read_secrets(&table, secrets, report);
     }
@@ -198,6 +212,21 @@ fn read_tools(
         filters.insert(entry.key.clone(), ToolFilter { include, exclude });
     }
     filters
+}
+
+/// Reads `groups`. A list that cannot be read admits nobody.
+fn read_groups(
+    table: &SettingsTable<'_>,
+    groups: &ConfigEntry,
+    report: &mut ConfigReport,
+) -> Option<Vec<String>> {
+    let field = table.field(groups);
+    let Some(texts) = table.texts(groups, report) else { return Some(Vec::new()) };
+    let named: Vec<String> = texts.into_iter().map(|(group, _)| group.to_owned()).collect();
+    if named.is_empty() || named.len() > MAX_GROUPS || named.iter().any(String::is_empty) {
+        invalid(report, &groups.at, &field, format!("1 to {MAX_GROUPS} names of groups"), "");
+    }
+    Some(named)
 }
 
 /// Reads `secrets`: names of stored secrets, by the names in references.

@@ -486,12 +486,24 @@ impl GatewayState {
         futures::future::join_all(lines.map(|line| async move { line.freshen(wanted).await })).await;
     }
 
+    /// Returns the status that applications see: without the profiles that only the people of some groups may use, unless
+    /// it is the status of one.
+    pub(crate) fn shown_status(&self, scope: GatewayScope) -> HostStatus {
+        self.status_without(scope, |profile| scope == GatewayScope::Everything && self.is_limited(profile))
+    }
+
     /// Returns the status of the host and its servers, or of what a profile shows.
     pub(crate) fn status(&self, scope: GatewayScope) -> HostStatus {
+        self.status_without(scope, |_| false)
+    }
+
+    fn status_without(&self, scope: GatewayScope, is_hidden: impl Fn(&str) -> bool) -> HostStatus {
         let profile = self.profile(scope);
         let is_shown = |server: usize| match scope {
             // Also those of profiles: this is the status of the whole host.
-            GatewayScope::Everything => true,
+            GatewayScope::Everything => {
+                !self.upstreams[server].server.profile.as_deref().is_some_and(&is_hidden)
+            }
             _ => self.sees(scope, server),
         };
         // Read once, since servers may be added and removed meanwhile.
@@ -508,6 +520,7 @@ impl GatewayState {
             status.file_problems = self.file_problems.current();
         }
         status.profiles = self.profile_statuses(scope);
+        status.profiles.retain(|profile| !is_hidden(&profile.name));
         status.record_problem = self.guard.as_ref().and_then(|guard| guard.record_problem());
         let policy = self.guard.as_ref().and_then(|guard| guard.policy());
         status.without_policy = policy.is_none();

@@ -31,6 +31,12 @@ impl HostServers {
         self.0.status(GatewayScope::Everything)
     }
 
+    /// Returns true if a person who is in these groups may use a profile. False if there is no such profile.
+    #[must_use]
+    pub fn admits(&self, profile: &str, groups: &[String]) -> bool {
+        self.0.admits(profile, groups)
+    }
+
     /// Waits until the servers may have changed since `seen` was returned. Returns the value for the next call.
     pub async fn changed(&self, seen: u64) -> u64 {
         let mut epoch = self.0.epoch.subscribe();

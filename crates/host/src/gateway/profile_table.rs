@@ -129,6 +129,16 @@ impl GatewayState {
         }
     }
 
+    /// Returns true if a person who is in these groups may use a profile. False if there is no such profile.
+    pub(crate) fn admits(&self, profile: &str, groups: &[String]) -> bool {
+        self.profiles.current().any(|(_, one)| one.name == profile && one.admits(groups))
+    }
+
+    /// Returns true if only the people of some groups may use a profile.
+    pub(crate) fn is_limited(&self, profile: &str) -> bool {
+        self.profiles.current().any(|(_, one)| one.name == profile && one.groups.is_some())
+    }
+
     /// Returns an error for applications of a profile that is not configured any more.
     pub(super) fn check_scope(&self, scope: GatewayScope) -> Result<(), RpcError> {
         match scope {

@@ -27,7 +27,7 @@ impl Gateway {
         match uri {
             // The endpoint of one server shows nothing of the host's own: the status would name all the others.
             _ if self.is_single() => {}
-            STATUS_URI => return own_resource(STATUS_URI, &self.shared.status(self.scope)),
+            STATUS_URI => return own_resource(STATUS_URI, &self.shared.shown_status(self.scope)),
             ACCOUNTS_URI => return self.read_accounts(using).await,
             _ => {}
         }

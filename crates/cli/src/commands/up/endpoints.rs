@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hospes::model::RpcError;
-use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, EndpointSet};
+use hospes::transport::http_server::{DEFAULT_PATH, Endpoint, EndpointSet, PrincipalGroups};
 use hospes_host::config::profile_hint;
 use hospes_host::{Gateway, Host, HostServers, ServerChanges};
 use http::request::Parts;
@@ -10,7 +10,7 @@ use http::{Response, StatusCode, header};
 use serde_json::json;
 
 /// Creates the endpoint of a gateway at a path.
-type EndpointFactory<'a> = Box<dyn Fn(Gateway, &str) -> Endpoint + 'a>;
+type EndpointFactory<'a> = Box<dyn Fn(Gateway, &str, Option<HostServers>) -> Endpoint + 'a>;
 
 /// The further endpoints of a host.
 pub(super) struct HostEndpoints<'a> {
@@ -24,7 +24,7 @@ impl<'a> HostEndpoints<'a> {
     pub(super) fn new(
         host: &'a Host,
         set: EndpointSet,
-        build: impl Fn(Gateway, &str) -> Endpoint + 'a,
+        build: impl Fn(Gateway, &str, Option<HostServers>) -> Endpoint + 'a,
     ) -> Self {
         let endpoints = Self { host, set, build: Box::new(build) };
         host.labels().iter().for_each(|(name, label)| endpoints.serve_server(name, label));
@@ -35,13 +35,14 @@ impl<'a> HostEndpoints<'a> {
     /// Serves one server alone, for applications that confuse the tools of two servers.
     fn serve_server(&self, name: &str, label: &str) {
         if let Some(gateway) = self.host.gateway_of(name) {
-            self.set.insert((self.build)(gateway, &path_of(label)));
+            self.set.insert((self.build)(gateway, &path_of(label), None));
         }
     }
 
     fn serve_profile(&self, name: &str) {
         if let Some(gateway) = self.host.gateway_of_profile(name) {
-            self.set.insert((self.build)(gateway, &path_of(name)));
+            // Also a profile for everybody: it may get groups while it is served.
+            self.set.insert((self.build)(gateway, &path_of(name), Some(self.host.servers())));
         }
     }
 
@@ -70,10 +71,22 @@ pub(crate) fn path_of(name: &str) -> String {
     format!("{DEFAULT_PATH}/{name}")
 }
 
+/// Refuses requests for a profile from people who are in none of its groups, as if there were no such profile.
+pub(super) fn refuse_others(servers: &HostServers, parts: &Parts) -> Option<Response<Bytes>> {
+    let name = parts.uri.path().strip_prefix(DEFAULT_PATH)?.strip_prefix('/')?;
+    if servers.admits(name, groups_of(parts)) { None } else { not_found(servers, parts) }
+}
+
+/// Returns the groups of the sender; none without sign-in.
+fn groups_of(parts: &Parts) -> &[String] {
+    parts.extensions.get::<PrincipalGroups>().map(PrincipalGroups::names).unwrap_or_default()
+}
+
 /// Answers requests for a path below the shared endpoint at which there is nothing: with the names of the profiles.
 pub(super) fn not_found(servers: &HostServers, parts: &Parts) -> Option<Response<Bytes>> {
     let name = parts.uri.path().strip_prefix(DEFAULT_PATH)?.strip_prefix('/')?;
-    let profiles = servers.profiles();
+    let mut profiles = servers.profiles();
+    profiles.retain(|profile| profile.admits(groups_of(parts)));
     let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
     // Only names that a profile could have are repeated.
     let message = match hospes_host::config::is_profile_name(name) {

@@ -35,7 +35,7 @@ impl Endpoint {
         adapter: AdapterSettings,
         admission: AdmissionRules,
         limits: EndpointLimits,
-        pages: Option<PageHandler>,
+        pages: (Option<PageHandler>, Option<PageHandler>),
         directory: Option<Arc<dyn SessionDirectory>>,
     ) -> Self {
         Self(EndpointInner::new(service, adapter, admission, limits, pages, directory))
@@ -150,6 +150,7 @@ where
             let path = parts.uri.path();
             if path != &*inner.limits.path && !(path == "/" && source.is_routed()) {
                 break 'answer match inner.sse(path) {
+                    Some(_) if let Some(refusal) = inner.refusal(&parts) => refusal,
                     Some((sse, door)) => Box::pin(super::sse::answer(inner, sse, door, &parts, body)).await,
                     None => other_path_response(inner, &parts),
                 };
@@ -167,6 +168,9 @@ where
                     break 'answer rejection_response(&rejection);
                 }
             };
+            if let Some(refusal) = inner.refusal(&parts) {
+                break 'answer refusal;
+            }
             origin = head.origin.cloned();
             if !inner.adapter.has_identity() {
                 // Once in the life of an endpoint.

@@ -37,6 +37,7 @@ pub(super) struct EndpointInner {
     /// The older transport, where it is served.
     sse: Option<Arc<SseTransport>>,
     pages: Option<PageHandler>,
+    refusals: Option<PageHandler>,
     calls: AtomicUsize,
     /// Number of bytes of request bodies that are being read or served.
     pub(super) buffered: AtomicUsize,
@@ -75,7 +76,7 @@ impl EndpointInner {
         mut adapter: AdapterSettings,
         admission: AdmissionRules,
         limits: EndpointLimits,
-        pages: Option<PageHandler>,
+        (pages, refusals): (Option<PageHandler>, Option<PageHandler>),
         directory: Option<Arc<dyn SessionDirectory>>,
     ) -> Arc<Self> {
         if let Some(directory) = &directory {
@@ -94,6 +95,7 @@ impl EndpointInner {
             leaving: watch::Sender::new(false),
             limits,
             pages,
+            refusals,
             calls: AtomicUsize::new(0),
             buffered: AtomicUsize::new(0),
             closing: AtomicU8::new(ENDPOINT_OPEN),
@@ -175,6 +177,12 @@ impl EndpointInner {
             return Some(rejection_response(&rejection));
         }
         pages(parts).map(|page| page.map(Body::full))
+    }
+
+    /// Returns the response to a request that is not served.
+    pub(super) fn refusal(&self, parts: &http::request::Parts) -> Option<Response<Body>> {
+        let refusal = self.refusals.as_ref()?(parts)?;
+        Some(refusal.map(Body::full))
     }
 
     /// Returns true if streams of changes are to end.

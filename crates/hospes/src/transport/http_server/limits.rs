@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
-/// Handler of other paths.
+/// Handler of requests for other paths, or of requests that are not served.
 pub(super) type PageHandler = Box<dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync>;
 
 /// Path and limits of an endpoint.

@@ -48,6 +48,7 @@ pub struct EndpointBuilder {
     admission: AdmissionRules,
     pub(super) limits: EndpointLimits,
     pages: Option<PageHandler>,
+    refusals: Option<PageHandler>,
     directory: Option<Arc<dyn SessionDirectory>>,
 }
 
@@ -67,7 +68,15 @@ impl EndpointBuilder {
             buffered_bytes: DEFAULT_MAX_BUFFERED_BYTES,
             sse: false,
         };
-        Self { service, adapter: AdapterSettings::default(), admission, limits, pages: None, directory: None }
+        Self {
+            service,
+            adapter: AdapterSettings::default(),
+            admission,
+            limits,
+            pages: None,
+            refusals: None,
+            directory: None,
+        }
     }
 
     /// The one path that is served.
@@ -94,6 +103,19 @@ impl EndpointBuilder {
         pages: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
     ) -> Self {
         self.pages = Some(Box::new(pages));
+        self
+    }
+
+    /// Refuses requests: what `refusal` returns is the response, and None serves the request. It is asked about each
+    /// request for a path of the endpoint, once host and origin are checked, and sees in its extensions what the
+    /// [middleware](super::HttpMiddleware) has found out about the sender, such as
+    /// [`PrincipalGroups`](super::PrincipalGroups). Streams that are open stay so.
+    #[must_use]
+    pub fn refuse(
+        mut self,
+        refusal: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        self.refusals = Some(Box::new(refusal));
         self
     }
 
@@ -261,7 +283,7 @@ impl EndpointBuilder {
             self.adapter,
             self.admission,
             self.limits,
-            self.pages,
+            (self.pages, self.refusals),
             self.directory,
         )
     }

@@ -14,6 +14,12 @@ pub(in crate::config) const PROFILE: KeyTable = KeyTable {
         Key::new("exclude", Texts, "", "Names of servers that it does not show."),
         Key::new("tools", Table, "", "Filters of tools, by the name of the server."),
         Key::new(
+            "groups",
+            Texts,
+            "",
+            "Groups of the signed-in people who may use it. For all others there is no such profile. Everybody by default.",
+        ),
+        Key::new(
             "secrets",
             Names,
             "",

@@ -34,6 +34,7 @@ fn a_profile_narrows_servers_and_tools() {
         description = 'Issues and notes'
         servers = ['github', 'files']
         tools.github = { include = ['read_*'], exclude = ['read_all'] }
+        groups = ['finance', 'it']
         [profiles.home]
         exclude = ['mail']
         [profiles.all]
@@ -51,6 +52,11 @@ fn a_profile_narrows_servers_and_tools() {
     assert!(tools.allows("read_one") && !tools.allows("read_all") && !tools.allows("write"));
     assert!(work.names("github") && !work.names("mail") && home.names("mail"));
     assert!(config.profile_servers.is_empty());
+    for (groups, admits) in [(&["it"][..], true), (&["x", "finance"], true), (&["It"], false), (&[], false)] {
+        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        assert_eq!(work.admits(&groups), admits, "{groups:?}");
+        assert!(home.admits(&groups), "{groups:?}");
+    }
 }
 
 #[test]
@@ -67,6 +73,14 @@ fn mistakes_in_profiles_are_named_with_their_lines() {
         (
             "[profiles.work]\nservers = ['files']\ntools.github = {}",
             "/c/h.toml:7:7: `profiles.work.tools.github`: expected the name of a server that the profile shows; known: files",
+        ),
+        (
+            "[profiles.work]\ngroups = []",
+            "/c/h.toml:6:1: `profiles.work.groups`: expected 1 to 64 names of groups",
+        ),
+        (
+            "[profiles.work]\ngroups = 'it'",
+            "/c/h.toml:6:10: `profiles.work.groups`: expected an array of strings, got a string",
         ),
         (
             "[profiles.work]\nservers = ['files', 'files']",

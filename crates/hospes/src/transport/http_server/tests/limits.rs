@@ -467,6 +467,42 @@ async fn pages_are_served_to_those_who_may_ask() {
     }
 }
 
+/// What the endpoint refuses is answered by nothing else, on each of its paths.
+#[tokio::test]
+async fn refused_requests_are_not_served() {
+    let site = Site::with(|builder| {
+        builder.sse(true).refuse(|parts| {
+            let is_refused = parts.headers.get("x-person").is_none_or(|person| person != "ann");
+            is_refused
+                .then(|| Response::builder().status(StatusCode::NOT_FOUND).body("nobody".into()).unwrap())
+        })
+    })
+    .await;
+    for (method, path) in
+        [("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages")]
+    {
+        for (host, person, expected) in [
+            ("localhost", "ann", None),
+            ("localhost", "eve", Some((StatusCode::NOT_FOUND, "nobody"))),
+            ("evil.example.com", "eve", Some((StatusCode::FORBIDDEN, ""))),
+        ] {
+            let request =
+                Request::builder().method(method).uri(path).header(HOST, host).header("x-person", person);
+            let request = request.header("content-type", "application/json");
+            let answer = site.send(request.body(Full::default()).unwrap()).await;
+            match expected {
+                None => assert!(answer.status != StatusCode::FORBIDDEN, "{method} {path} {}", answer.status),
+                Some((status, text)) if path == "/mcp" || status == StatusCode::NOT_FOUND => {
+                    assert_eq!(answer.status, status, "{method} {path} {host} {person}");
+                    let body = answer.read().await;
+                    assert!(text.is_empty() || body == text, "{method} {path}: {body}");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
 /// A name that can never match is reported to the author of the configuration.
 #[test]
 fn names_that_can_never_match_are_refused() {
