@@ -77,7 +77,7 @@ fn messages(mut text: &str) -> Vec<&str> {
 #[test]
 fn the_record_of_all_nodes_has_each_entry_once_whatever_ends() {
     let mut engines = FleetEngines::start();
-    let (mut one, other) = (start(&engines, House::new()), start(&engines, House::new()));
+    let (mut one, other) = (start(&engines, House::new()), start(&engines, House::new().with_token()));
     call(&one);
     call(&other);
     // Killed before what it has just recorded is shipped.

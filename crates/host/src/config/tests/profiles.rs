@@ -80,7 +80,7 @@ fn mistakes_in_profiles_are_named_with_their_lines() {
         ),
         (
             "[profiles.work]\ngroups = 'it'",
-            "/c/h.toml:6:10: `profiles.work.groups`: expected an array of strings, got a string",
+            "/c/h.toml:6:10: `profiles.work.groups`: expected an array, found a string",
         ),
         (
             "[profiles.work]\nservers = ['files', 'files']",

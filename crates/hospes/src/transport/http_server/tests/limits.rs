@@ -495,7 +495,7 @@ async fn refused_requests_are_not_served() {
                 Some((status, text)) if path == "/mcp" || status == StatusCode::NOT_FOUND => {
                     assert_eq!(answer.status, status, "{method} {path} {host} {person}");
                     let body = answer.read().await;
-                    assert!(text.is_empty() || body == text, "{method} {path}: {body}");
+                    assert!(text.is_empty() || body == text, "{method} {path}: {body:?}");
                 }
                 Some(_) => {}
             }
