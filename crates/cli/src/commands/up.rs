@@ -491,9 +491,13 @@ fn endpoint(
     let is_shared = path == DEFAULT_PATH;
     let mut endpoint = Endpoint::builder(gateway.clone()).path(path).sse(is_shared);
     if let Some(servers) = servers {
-        endpoint = match is_shared {
-            true => endpoint.pages(move |parts| not_found(&servers, parts)),
-            false => endpoint.refuse(move |parts| refuse_others(&servers, parts)),
+        // By its name, and not by the path of the request: what is not admitted is refused in any case.
+        endpoint = match path.strip_prefix(DEFAULT_PATH).and_then(|rest| rest.strip_prefix('/')) {
+            None => endpoint.pages(move |parts| not_found(&servers, parts)),
+            Some(profile) => {
+                let profile = profile.to_owned();
+                endpoint.refuse(move |parts| refuse_others(&servers, &profile, parts))
+            }
         };
     }
     if let Some((keys, lifetime)) = rounds {

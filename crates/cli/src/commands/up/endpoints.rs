@@ -72,9 +72,9 @@ pub(crate) fn path_of(name: &str) -> String {
 }
 
 /// Refuses requests for a profile from people who are in none of its groups, as if there were no such profile.
-pub(super) fn refuse_others(servers: &HostServers, parts: &Parts) -> Option<Response<Bytes>> {
-    let name = parts.uri.path().strip_prefix(DEFAULT_PATH)?.strip_prefix('/')?;
-    if servers.admits(name, groups_of(parts)) { None } else { not_found(servers, parts) }
+pub(super) fn refuse_others(servers: &HostServers, profile: &str, parts: &Parts) -> Option<Response<Bytes>> {
+    let is_admitted = servers.admits(profile, groups_of(parts));
+    (!is_admitted).then(|| unknown_profile(servers, profile, parts))
 }
 
 /// Returns the groups of the sender; none without sign-in.
@@ -85,6 +85,11 @@ fn groups_of(parts: &Parts) -> &[String] {
 /// Answers requests for a path below the shared endpoint at which there is nothing: with the names of the profiles.
 pub(super) fn not_found(servers: &HostServers, parts: &Parts) -> Option<Response<Bytes>> {
     let name = parts.uri.path().strip_prefix(DEFAULT_PATH)?.strip_prefix('/')?;
+    Some(unknown_profile(servers, name, parts))
+}
+
+/// Returns the response for a profile that is unknown to the sender, with the names of those that are not.
+fn unknown_profile(servers: &HostServers, name: &str, parts: &Parts) -> Response<Bytes> {
     let mut profiles = servers.profiles();
     profiles.retain(|profile| profile.admits(groups_of(parts)));
     let known: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
@@ -99,5 +104,5 @@ pub(super) fn not_found(servers: &HostServers, parts: &Parts) -> Option<Response
     let mut response = Response::new(Bytes::from(body.to_string()));
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    Some(response)
+    response
 }
