@@ -250,6 +250,7 @@ impl HostBuilder {
             places,
             ..
         } = self;
+        let nodes = places.clone();
         let launcher = ServerLauncher {
             memory: Arc::clone(&memory),
             epoch: Arc::clone(&epoch),
@@ -286,7 +287,7 @@ impl HostBuilder {
         if sampler.is_some() && shared.guard.is_none() {
             shared.guard = Some(Arc::new(PolicyEnforcer::new(None)));
         }
-        (shared.sampler, shared.tasks) = (sampler, tasks);
+        (shared.sampler, shared.tasks, shared.nodes) = (sampler, tasks, nodes);
         let shared = Arc::new(shared);
         let mut tasks = vec![
             tokio::spawn(Arc::clone(&shared).close_idle_connections()),

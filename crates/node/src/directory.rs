@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use hospes::transport::http_server::shared_sessions::{
-    AdoptedSession, DirectoryError, DirectoryFuture, SessionDirectory, SessionForwarder, SessionName,
-    SessionPlace, SharedSession, StreamRequest, UnansweredStream,
+    AdoptedSession, DirectoryError, DirectoryFuture, RequestPlace, SessionDirectory, SessionForwarder,
+    SessionName, SessionPlace, SharedSession, StreamRequest, UnansweredStream,
 };
 use hospes_fleet::node::{NodeId, NodeRecord, NodeState, NodeStatus};
 use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
@@ -35,10 +35,10 @@ const MAX_GIVEN_AT_ONCE: usize = 32;
 /// Number of looks at a session whose owner changes meanwhile.
 const MAX_LOOKS: usize = 3;
 
-/// Requests that one node serves for each caller.
-pub trait CallerPlacement: fmt::Debug + Send + Sync + 'static {
-    /// Returns true if one node serves the requests of a caller with this method and name.
-    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool;
+/// Nodes that have to serve requests of 2026-07-28.
+pub trait RequestPlacement: fmt::Debug + Send + Sync + 'static {
+    /// Returns the node that has to serve requests with this method and name. The name of a process is the id of a node.
+    fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace;
 }
 
 /// Directory of the sessions of one endpoint. Cheap to clone; all clones are the same directory.
@@ -55,8 +55,8 @@ pub(crate) struct FleetSessionsInner {
     /// Sessions that this process has owned and may still have in memory.
     held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
     nodes: NodeList,
-    /// Requests that one node serves for each caller; none without servers that need it.
-    placement: Option<Arc<dyn CallerPlacement>>,
+    /// Nodes of requests; any without servers that need it.
+    placement: Option<Arc<dyn RequestPlacement>>,
     /// Owners of the sessions whose requests were forwarded lately.
     owners: OwnerCache,
     /// Number of sessions that were given away one by one, to take turns.
@@ -87,10 +87,10 @@ impl FleetSessions {
 }
 
 impl FleetSessions {
-    /// Lets one node serve those requests of a caller that `placement` names. To be called before it is cloned; a clone
-    /// keeps what it had.
+    /// Lets those nodes serve requests that `placement` names. To be called before it is cloned; a clone keeps what it
+    /// had.
     #[must_use]
-    pub fn caller_placement(mut self, placement: Arc<dyn CallerPlacement>) -> Self {
+    pub fn request_placement(mut self, placement: Arc<dyn RequestPlacement>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.placement = Some(placement);
         }
@@ -350,8 +350,9 @@ impl SessionDirectory for FleetSessions {
         self.0.find_origin(origin).boxed()
     }
 
-    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
-        self.0.placement.as_ref().is_some_and(|placement| placement.follows_caller(method, name))
+    fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace {
+        let placement = self.0.placement.as_ref();
+        placement.map_or(RequestPlace::Anywhere, |placement| placement.request_place(method, name))
     }
 
     fn find_caller_process<'a>(

@@ -70,7 +70,7 @@ mod server_claims;
 mod transport;
 
 pub use certificates::{CertificateError, FleetSecrets};
-pub use directory::{CallerPlacement, FleetSessions};
+pub use directory::{FleetSessions, RequestPlacement};
 pub use measured_relay::MeasuredRelay;
 pub use membership::{DEFAULT_RENEWAL_INTERVAL, Membership};
 pub use node_metrics::NodeMetrics;

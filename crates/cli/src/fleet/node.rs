@@ -176,7 +176,7 @@ impl FleetMember {
     /// Returns the nodes that run servers with placement `one`.
     pub(super) fn places(&self) -> Arc<dyn ServerPlaces> {
         let (claims, peers) = (self.claims.clone(), Arc::clone(&self.peers));
-        Arc::new(ClaimedServers { claims, peers })
+        Arc::new(ClaimedServers { membership: self.membership.clone(), claims, peers })
     }
 
     /// Shares the sessions of the endpoint at a path, and the requests that one node serves for each caller.
@@ -184,7 +184,7 @@ impl FleetMember {
         let transport = Arc::clone(&self.peers);
         let sessions =
             FleetSessions::new(self.membership.clone(), transport, path, DEFAULT_SESSION_IDLE_TIMEOUT)
-                .caller_placement(Arc::new(EndpointPlacement(gateway)));
+                .request_placement(Arc::new(EndpointPlacement(gateway)));
         self.directories.lock().insert(path.to_owned(), sessions.clone());
         endpoint.session_directory(Arc::new(sessions))
     }

@@ -2,33 +2,58 @@
 
 use std::sync::Arc;
 
+use hospes::transport::http_server::shared_sessions::RequestPlace;
 use hospes::transport::stdio_server::StdioServer;
-use hospes_fleet::node::NodeRecord;
+use hospes_fleet::node::{NodeId, NodeRecord};
 use hospes_host::server::{
     ConnectorFuture, ServerHold, ServerPlace, ServerPlaces, ServerStream, UpstreamConnectError,
 };
 use hospes_host::{Gateway, HostServers, RequestStateConfig};
-use hospes_node::{AcceptedServer, CallerPlacement, ClaimedPlace, NodePeers, NodeStream, ServerClaims};
+use hospes_node::{
+    AcceptedServer, ClaimedPlace, Membership, NodePeers, NodeStream, RequestPlacement, ServerClaims,
+};
 use tokio::sync::watch;
 
-/// Requests to an endpoint that one node serves for each caller.
+/// Nodes that have to serve requests to an endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointPlacement(pub(super) Gateway);
 
-impl CallerPlacement for EndpointPlacement {
-    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
-        self.0.follows_caller(method, name)
+impl RequestPlacement for EndpointPlacement {
+    fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace {
+        self.0.request_place(method, name)
     }
 }
 
 /// Servers that one node runs for all, by the claims of the fleet.
 #[derive(Debug)]
 pub(super) struct ClaimedServers {
+    pub(super) membership: Membership,
     pub(super) claims: ServerClaims,
     pub(super) peers: Arc<NodePeers>,
 }
 
 impl ServerPlaces for ClaimedServers {
+    fn node(&self) -> Option<String> {
+        Some(self.membership.id().to_string())
+    }
+
+    fn is_here(&self, node: &str) -> bool {
+        NodeId::parse(node).is_some_and(|node| self.membership.is_own(node))
+    }
+
+    fn has_ended<'a>(&'a self, node: &'a str) -> ConnectorFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(node) = NodeId::parse(node) else { return false };
+            match self.membership.ended(vec![node]).await {
+                Ok(ended) => ended.contains(&node),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot find out if a node has ended");
+                    false
+                }
+            }
+        })
+    }
+
     fn follow(&self, server: &str) -> watch::Receiver<ServerPlace> {
         let mut claimed = self.claims.follow(server);
         let place = server_place(&claimed.borrow_and_update());

@@ -232,32 +232,45 @@ while IFS= read -r line; do
 done
 "#;
 
+/// Starts a node with two servers for tasks: `jobs` with this placement, and `free` with `any`.
+fn node_with_tasks(engines: &FleetEngines, placement: &str) -> FleetNode {
+    let house = House::new();
+    let script = house.write("jobs.sh", TASKS);
+    let script = script.display();
+    let settings = format!(
+        "placement = 'any'\n[servers.jobs]\ncommand = ['sh', '{script}']\nplacement = '{placement}'\n\
+         [servers.free]\ncommand = ['sh', '{script}']\nplacement = 'any'"
+    );
+    engines.node_with(house, &settings, &OPTIONS)
+}
+
+/// Begins a task at a node, and returns its id.
+fn begin_task(node: &FleetNode, application: &str, tool: &str) -> String {
+    let mut task = String::new();
+    eventually("a task is created", || {
+        let begun = node.call_as(application, tool, &json!({}));
+        let created = begun.body.split_once("\"taskId\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        task = created.map(|(id, _)| id.to_owned()).unwrap_or_default();
+        !task.is_empty()
+    });
+    task
+}
+
+/// Node in the id of a task.
+fn node_of(task: &str) -> &str {
+    let label = task.split_once("__").unwrap().0;
+    label.split_once('~').unwrap_or_else(|| panic!("{task} names no node")).1
+}
+
 /// The task of a program is known to one of its processes, and is reached from any node.
 #[test]
 fn a_task_is_reached_from_any_node() {
     let engines = FleetEngines::start();
-    for placement in ["per-user", "one"] {
-        let nodes: Vec<FleetNode> = (0..3)
-            .map(|_| {
-                let house = House::new();
-                let script = house.write("jobs.sh", TASKS);
-                let settings = format!(
-                    "placement = 'any'\n[servers.jobs]\ncommand = ['sh', '{}']\nplacement = '{placement}'",
-                    script.display()
-                );
-                engines.node_with(house, &settings, &OPTIONS)
-            })
-            .collect();
+    for placement in ["any", "per-user", "one"] {
+        let nodes: Vec<FleetNode> = (0..3).map(|_| node_with_tasks(&engines, placement)).collect();
         let applications = if placement == "one" { 1 } else { 4 };
         for application in (0..applications).map(|number| format!("app {number}")) {
-            let mut task = String::new();
-            eventually("a task is created", || {
-                let begun = nodes[0].call_as(&application, "jobs__begin", &json!({}));
-                let created =
-                    begun.body.split_once("\"taskId\":\"").and_then(|(_, rest)| rest.split_once('"'));
-                task = created.map(|(id, _)| id.to_owned()).unwrap_or_default();
-                !task.is_empty()
-            });
+            let task = begin_task(&nodes[0], &application, "jobs__begin");
             for node in &nodes {
                 node.ask_task(&application, "tasks/get", &task).says("\"working\"");
             }
@@ -265,6 +278,59 @@ fn a_task_is_reached_from_any_node() {
             assert_eq!(cancelled.status, 200, "{}", cancelled.body);
             for node in &nodes {
                 node.ask_task(&application, "tasks/get", &task).says("\"cancelled\"");
+            }
+        }
+    }
+}
+
+/// Tasks of applications that have another node than when their task began, and of a node that was killed.
+///
+/// covers: TASK-11
+#[test]
+fn a_task_stays_at_its_node_and_fails_when_that_ends() {
+    let engines = FleetEngines::start();
+    let mut nodes: Vec<FleetNode> = (0..2).map(|_| node_with_tasks(&engines, "per-user")).collect();
+    let applications: Vec<String> = (0..8).map(|number| format!("app {number}")).collect();
+    let begin = |application: &String| begin_task(&nodes[0], application, "jobs__begin");
+    let tasks: Vec<String> = applications.iter().map(begin).collect();
+    let ended = begin_task(&nodes[1], "app", "free__begin");
+    let lost = node_of(&ended).to_owned();
+    // Some applications have a new node from now on.
+    nodes.extend((0..2).map(|_| node_with_tasks(&engines, "per-user")));
+    let known = || nodes[0].list_tools();
+    eventually("the new nodes are in use", || known().contains("jobs__begin"));
+    for (application, task) in applications.iter().zip(&tasks) {
+        for node in &nodes {
+            node.ask_task(application, "tasks/get", task).says("\"working\"");
+        }
+    }
+    let moved = applications.iter().zip(&tasks).filter(|(application, task)| {
+        node_of(&begin_task(&nodes[0], application, "jobs__begin")) != node_of(task)
+    });
+    assert!(moved.count() > 0, "no application has moved");
+
+    let mut dead = nodes.remove(1);
+    dead.host.child.kill().unwrap();
+    dead.host.wait();
+    let mut all: Vec<(&str, &str)> =
+        applications.iter().zip(&tasks).map(|(application, task)| (&**application, &**task)).collect();
+    all.push(("app", &ended));
+    assert!(all.iter().any(|(_, task)| node_of(task) != lost), "nothing was begun at the other node");
+    for (application, task) in all {
+        for node in &nodes {
+            let mut response = node.ask_task(application, "tasks/get", task);
+            // Until it is certain that the node has ended.
+            eventually("the task is answered", || {
+                response = node.ask_task(application, "tasks/get", task);
+                response.status == 200 && response.body.contains("\"status\"")
+            });
+            match node_of(task) == lost {
+                true => {
+                    response.says("\"failed\"");
+                    response.says("the node that ran the task has ended");
+                    response.says("2026-11-01T00:00:00Z");
+                }
+                false => response.says("\"working\""),
             }
         }
     }

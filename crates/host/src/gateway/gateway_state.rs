@@ -26,7 +26,7 @@ use crate::file_problems::FileProblems;
 use crate::guard::PolicyEnforcer;
 use crate::metrics::HostMetrics;
 use crate::sampling::Sampler;
-use crate::server::{CapabilitySet, ListKinds, UpstreamEpoch, UpstreamListing};
+use crate::server::{CapabilitySet, ListKinds, ServerPlaces, UpstreamEpoch, UpstreamListing};
 use crate::upstream::{
     ApplicationIdentity, ReadyConnection, ServerMemory, SupervisedConnection, UpstreamEntry, UpstreamPhase,
     UpstreamState,
@@ -61,6 +61,8 @@ pub(crate) struct GatewayState {
     pub(crate) task_owners: TaskOwners,
     /// Storage of task owners for later runs of the host.
     pub(crate) tasks: Option<TaskRecords>,
+    /// Nodes that run servers; `None` for a host without a fleet.
+    pub(crate) nodes: Option<Arc<dyn ServerPlaces>>,
     /// Names of the tools of each catalogue, for the checks of results.
     pub(crate) tool_names: CatalogueToolNames,
     started: Instant,
@@ -177,6 +179,7 @@ impl GatewayState {
             own: Mutex::default(),
             task_owners: TaskOwners::default(),
             tasks: None,
+            nodes: None,
             tool_names: CatalogueToolNames::default(),
             started: Instant::now(),
         }

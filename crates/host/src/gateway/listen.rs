@@ -20,6 +20,7 @@ use super::declared_extensions::declared;
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
 use super::subscription_sink::{PendingAcknowledgement, SubscriptionSink};
+use super::task_ids::TaskId;
 use super::task_watches::{SubscribedItems, WatchedTask};
 use crate::catalogue::{MergedCatalogue, STATUS_URI, template_matches};
 use crate::guard::{CallTarget, TargetItem};
@@ -160,6 +161,10 @@ impl Gateway {
             // Somebody else's is not followed, and the acknowledgement says so.
             let Ok((server, original)) = self.resolve_task(id, context) else { continue };
             if !using.sees(server) || !self.follows_task(server, (id, &original), context).await {
+                continue;
+            }
+            // A process here does not know what one of another node does.
+            if TaskId::parse(id).and_then(|task| task.node).is_some_and(|node| !self.is_here(node)) {
                 continue;
             }
             let tasks = &mut by_server.entry(server).or_default().tasks;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use hospes::Context;
-use hospes_model::TaskStatus;
+use hospes_model::{Task, TaskStatus};
 use parking_lot::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ struct OwnedTask {
     owner: Option<Arc<str>>,
     /// The call that began the task; set if calls are judged or recorded.
     origin: Option<Arc<TaskOrigin>>,
+    /// Time of creation, in ISO 8601, as its server wrote it. `None` for tasks of former versions.
+    created_at: Option<String>,
     /// Task status at the time of the last record.
     recorded: Option<TaskStatus>,
     is_ended: bool,
@@ -44,20 +46,23 @@ struct StoredTaskOwner {
     target: String,
     owner: Option<String>,
     origin: Option<StoredTaskOrigin>,
+    #[serde(default)]
+    created_at: Option<String>,
 }
 
 impl TaskOwners {
-    pub(super) fn note(&self, id: &str, context: &Context, origin: Option<TaskOrigin>) {
+    pub(super) fn note(&self, task: &Task, context: &Context, origin: Option<TaskOrigin>) {
         let owner = context.peer().principal.clone();
         // `allows` treats a task without an entry in the same way, so no room is taken.
         if owner.is_none() && origin.is_none() {
             return;
         }
-        self.enter(id, owner, origin);
+        let created_at = Some(task.created_at.clone());
+        let origin = origin.map(Arc::new);
+        self.enter(&task.task_id, OwnedTask { owner, origin, created_at, recorded: None, is_ended: false });
     }
 
-    fn enter(&self, id: &str, owner: Option<Arc<str>>, origin: Option<TaskOrigin>) {
-        let begun = OwnedTask { owner, origin: origin.map(Arc::new), recorded: None, is_ended: false };
+    fn enter(&self, id: &str, begun: OwnedTask) {
         let mut owned = self.owned();
         if owned.order.len() >= MAX_OWNED
             && let Some(oldest) = owned.order.pop_front()
@@ -81,6 +86,7 @@ impl TaskOwners {
             target: target.to_owned(),
             owner: begun.owner.as_deref().map(str::to_owned),
             origin,
+            created_at: begun.created_at.clone(),
         };
         serde_json::to_string(&kept).ok()
     }
@@ -89,7 +95,9 @@ impl TaskOwners {
     pub(super) fn recall(&self, id: &str, target: &str, kept: &str) {
         let Ok(kept) = serde_json::from_str::<StoredTaskOwner>(kept) else { return };
         if kept.target == target && !self.knows(id) {
-            self.enter(id, kept.owner.map(Arc::from), kept.origin.map(TaskOrigin::from));
+            let (owner, created_at) = (kept.owner.map(Arc::from), kept.created_at);
+            let origin = kept.origin.map(TaskOrigin::from).map(Arc::new);
+            self.enter(id, OwnedTask { owner, origin, created_at, recorded: None, is_ended: false });
         }
     }
 
@@ -103,6 +111,11 @@ impl TaskOwners {
     /// Returns the call that started a task, if known.
     pub(super) fn origin(&self, id: &str) -> Option<Arc<TaskOrigin>> {
         self.owned().tasks.get(id)?.origin.clone()
+    }
+
+    /// Returns the time at which a task was created, if known.
+    pub(super) fn created_at(&self, id: &str) -> Option<String> {
+        self.owned().tasks.get(id)?.created_at.clone()
     }
 
     /// Returns true if this status has to be recorded. Each status is recorded once, not on every request.
@@ -137,7 +150,7 @@ mod tests {
         let peer = Peer::new(Revision::LATEST, None, ClientCapabilities::new()).with_principal("ann");
         let context = Context::new(Arc::new(peer));
         let before = TaskOwners::default();
-        before.note("jobs__1", &context, None);
+        before.note(&Task::new("jobs__1", "2026-11-01T00:00:00Z"), &context, None);
         let kept = before.kept("jobs__1", "t1").unwrap();
         assert_eq!(before.kept("jobs__2", "t1"), None);
         let after = TaskOwners::default();
@@ -148,6 +161,7 @@ mod tests {
         assert!(!after.knows("jobs__1"));
         after.recall("jobs__1", "t1", &kept);
         assert!(after.knows("jobs__1") && after.allows("jobs__1", &context));
+        assert_eq!(after.created_at("jobs__1").as_deref(), Some("2026-11-01T00:00:00Z"));
         assert!(!after.allows(
             "jobs__1",
             &Context::new(Arc::new(Peer::new(Revision::LATEST, None, ClientCapabilities::new())))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hospes::tasks::tasks_not_declared;
 use hospes::{Call, Context, Outcome, Peer};
 use hospes_model::{
-    CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, TaskParams,
-    TaskStatus, UpdateTaskParams, code,
+    CallToolResult, GetTaskResult, Method, RawJson, Reply, Revision, RpcError, TASKS_EXTENSION, Task,
+    TaskParams, TaskStatus, UpdateTaskParams, code,
 };
 use hospes_store::{AuditOutcome, DecisionBasis};
 use tokio::time::timeout;
@@ -16,21 +16,14 @@ use super::forward::ForwardRoute;
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
 use super::rewrite::not_an_object;
+use super::task_ids::TaskId;
 use super::{elicitation, rewrite};
 use crate::catalogue::MergedCatalogue;
-use crate::catalogue::names::SEPARATOR;
 use crate::guard::{PendingAuditEntry, TaskEndReason, TaskOrigin};
 use crate::server::decoded;
 
-/// Character before the profile in the shown id of a task, if its server runs for that profile. No prefix has it.
-const PROFILE_MARK: char = '@';
 /// Time limit for a server to cancel a task that has to end.
 const END_WAIT: Duration = Duration::from_secs(10);
-
-/// Returns the prefix of the server in the label of a shown task id, tool or prompt.
-pub(super) fn label_prefix(label: &str) -> &str {
-    label.split_once(PROFILE_MARK).map_or(label, |(prefix, _)| prefix)
-}
 
 impl Gateway {
     /// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
@@ -94,13 +87,19 @@ impl Gateway {
         let asks = method == Method::TasksGet;
         let way = ForwardRoute { server, reached, catalogue: Arc::clone(&catalogue) };
         let onward = Call::new(method.clone(), call.params.raw().clone(), call.context.clone());
-        let outcome = self.forward(onward, params, way).await.inspect_err(|error| {
+        let outcome = match self.forward(onward, params, way).await {
             // To an update it may be the answers that are wrong.
-            if error.code == code::INVALID_PARAMS && asks {
+            Err(error) if error.code == code::INVALID_PARAMS && asks => {
                 // There is no such task any more.
                 hold.release(original);
+                if !self.ended_with_its_node(shown).await {
+                    return Err(error);
+                }
+                let lost = self.task_lost_with_its_node(shown, original);
+                Outcome::Complete(Reply::GetTask(Box::new(lost)))
             }
-        })?;
+            outcome => outcome?,
+        };
         match (outcome, method) {
             (Outcome::Complete(reply), Method::TasksGet) => {
                 let Reply::GetTask(mut found) = decoded(&Method::TasksGet, reply)? else {
@@ -283,17 +282,17 @@ impl Gateway {
         origin: Option<TaskOrigin>,
     ) -> Outcome {
         let Outcome::Complete(Reply::CreateTask(mut made)) = outcome else { return outcome };
+        let node = self.node_of_new_task(server);
         let server = &self.shared.upstreams[server].server;
         let prefixes = self.shared.upstreams.prefixes();
         let Some(prefix) = prefixes.of(&server.name) else {
             return RpcError::internal("the server is not known to the gateway").into();
         };
-        made.task.task_id = match &server.profile {
-            None => format!("{prefix}{SEPARATOR}{}", made.task.task_id),
-            Some(profile) => format!("{prefix}{PROFILE_MARK}{profile}{SEPARATOR}{}", made.task.task_id),
-        };
+        let profile = server.profile.as_deref();
+        let id = TaskId { prefix: prefix.as_str(), profile, node: node.as_deref(), own: &made.task.task_id };
+        made.task.task_id = id.shown();
         let id = &made.task.task_id;
-        self.shared.task_owners.note(id, context, origin);
+        self.shared.task_owners.note(&made.task, context, origin);
         // Before whoever waits for it has its id.
         if let Some(tasks) = &self.shared.tasks
             && let Some(body) = self.shared.task_owners.kept(id, &server.target)
@@ -322,14 +321,25 @@ impl Gateway {
 
     /// Returns the server that the shown id of a task names, if the gateway shows it, and the id at that server.
     fn task_server<'i>(&self, shown: &'i str) -> Option<(usize, &'i str)> {
-        let (label, id) = shown.split_once(SEPARATOR)?;
-        let prefix = label_prefix(label);
-        let profile = label.split_once(PROFILE_MARK).map(|(_, profile)| profile);
+        let TaskId { prefix, profile, own, .. } = TaskId::parse(shown)?;
         let (prefixes, upstreams) = (self.shared.upstreams.prefixes(), &self.shared.upstreams);
         let fits = |position: usize| {
             upstreams[position].server.profile.as_deref() == profile && self.shared.sees(self.scope, position)
         };
-        Some((upstreams.position_where(prefixes.server(prefix)?, fits)?, id))
+        Some((upstreams.position_where(prefixes.server(prefix)?, fits)?, own))
+    }
+
+    /// Creates the last state of a task whose process ended with its node. The id is that at its server.
+    fn task_lost_with_its_node(&self, shown: &str, original: &str) -> GetTaskResult {
+        let why = "the node that ran the task has ended, and the server does not know the task any more";
+        let now = jiff::Timestamp::now().to_string();
+        let mut task =
+            Task::new(original, self.shared.task_owners.created_at(shown).unwrap_or_else(|| now.clone()));
+        (task.status, task.status_message, task.last_updated_at) =
+            (TaskStatus::Failed, Some(why.to_owned()), now);
+        let mut lost = GetTaskResult::new(task);
+        lost.error = Some(RpcError::internal(why));
+        lost
     }
 
     /// Returns the server of a task and the task's id there.

@@ -51,8 +51,26 @@ impl fmt::Debug for ServerStream {
 /// Keeps the claim of a server from being given to another node. It is dropped once nothing of the server is left here.
 pub type ServerHold = Box<dyn Send + Sync>;
 
-/// Nodes that run the servers with placement `one`.
+/// Nodes that run servers: those with placement `one`, and the processes of this node and of others.
 pub trait ServerPlaces: fmt::Debug + Send + Sync + 'static {
+    /// Returns the present name of this node: 1 to 64 lower-case letters and digits. Tasks that only a process of this node
+    /// knows are named after it. `None`, the default, for a host that is no node.
+    fn node(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns true if this node has this name, or had it since it started. False by default.
+    fn is_here(&self, node: &str) -> bool {
+        let _ = node;
+        false
+    }
+
+    /// Returns true if the node of this name has certainly ended, and its processes with it. False by default.
+    fn has_ended<'a>(&'a self, node: &'a str) -> ConnectorFuture<'a, bool> {
+        let _ = node;
+        Box::pin(std::future::ready(false))
+    }
+
     /// Follows the place of a server. A node that follows it runs the server when no other node does.
     fn follow(&self, server: &str) -> watch::Receiver<ServerPlace>;
 

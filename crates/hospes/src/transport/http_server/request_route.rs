@@ -3,6 +3,7 @@
 //! - Between rounds a call may wait in the memory of its process: for an answer to a question of an older server, or as
 //!   approved by a person. So its next round goes to the process that has sealed its state, while that lives.
 //! - Requests whose answer depends on the state of a caller in a process all go to one process.
+//! - Requests about what one process alone has, such as a task, go to that process while it lives.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use super::session_route::{
     MAX_SEARCH, RoutedResponse, SEARCH_PAUSE, directory_rejection, lost_answer, with_answer,
 };
 use super::shared_sessions::{
-    DirectoryError, ForwardResult, ForwardedRequest, SessionDirectory, SessionForwarder,
+    DirectoryError, ForwardResult, ForwardedRequest, RequestPlace, SessionDirectory, SessionForwarder,
 };
 use crate::params::Params;
 use crate::peer::RequestSender;
@@ -54,10 +55,13 @@ pub(super) fn answer<'a>(
             // request is served.
             let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
             let (method, name) = (text(head.method?)?, head.name.and_then(text));
-            if !directory.follows_caller(&method, name.as_deref()) {
-                return None;
+            match directory.request_place(&method, name.as_deref()) {
+                RequestPlace::Anywhere => return None,
+                RequestPlace::Caller => RequestTarget::Caller(application_of(whole)),
+                RequestPlace::Process { origin, else_caller } => {
+                    RequestTarget::Keeper { origin, application: else_caller.then(|| application_of(whole)) }
+                }
             }
-            RequestTarget::Caller(application_of(whole))
         }
     };
     let request = ForwardableRequest { inner, directory, parts, head: *head, whole: whole.clone(), target };
@@ -70,6 +74,9 @@ enum RequestTarget {
     Origin(String),
     /// The one that serves the sender, an application of this name.
     Caller(String),
+    /// The one of this name, which has in its memory what the request is about. Once it has ended, the one that serves
+    /// the sender, if the name of the application is given.
+    Keeper { origin: String, application: Option<String> },
 }
 
 /// Request that another process may have to serve.
@@ -95,6 +102,11 @@ impl ForwardableRequest<'_> {
                     (Err(_), RequestTarget::Origin(_)) => {
                         "the process that has asked cannot be reached".to_owned()
                     }
+                    (Err(_), RequestTarget::Keeper { .. }) => {
+                        owner.forget();
+                        "the process that runs the task cannot be reached; check the network between the processes"
+                            .to_owned()
+                    }
                     (Err(_), RequestTarget::Caller(_)) => {
                         owner.forget();
                         "the process that serves this application for this principal cannot be reached; check the \
@@ -119,11 +131,23 @@ impl ForwardableRequest<'_> {
     async fn find(&self) -> Result<Option<Arc<dyn SessionForwarder>>, DirectoryError> {
         match &self.target {
             RequestTarget::Origin(origin) => self.directory.find_origin(origin).await,
-            RequestTarget::Caller(application) => {
-                let RequestSender { principal, .. } = sender(self.parts);
-                self.directory.find_caller_process(principal.as_deref(), application).await
+            RequestTarget::Caller(application) => self.find_caller_process(application).await,
+            RequestTarget::Keeper { origin, application } => {
+                match (self.directory.find_origin(origin).await?, application) {
+                    (None, Some(application)) => self.find_caller_process(application).await,
+                    (found, _) => Ok(found),
+                }
             }
         }
+    }
+
+    /// Finds the process that serves the sender, an application of this name; `None` if it is this one.
+    async fn find_caller_process(
+        &self,
+        application: &str,
+    ) -> Result<Option<Arc<dyn SessionForwarder>>, DirectoryError> {
+        let RequestSender { principal, .. } = sender(self.parts);
+        self.directory.find_caller_process(principal.as_deref(), application).await
     }
 
     async fn forward(&self, owner: &dyn SessionForwarder) -> Result<Response<Body>, ForwardRefusal> {

@@ -93,11 +93,11 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Returns true if one process serves all requests of 2026-07-28 of a caller that have this method and name: the
+    /// Returns the process that has to serve a request of 2026-07-28 without request state, by its method and name: the
     /// values of `Mcp-Method` and `Mcp-Name`. By default each process serves those that it receives.
-    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
+    fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace {
         let _ = (method, name);
-        false
+        RequestPlace::Anywhere
     }
 
     /// Finds the process that serves such requests of a caller: of an application, by the name that it gives itself, for
@@ -113,6 +113,23 @@ pub trait SessionDirectory: fmt::Debug + Send + Sync + 'static {
         let _ = (principal, application);
         Box::pin(std::future::ready(Ok(None)))
     }
+}
+
+/// Process that has to serve a request of 2026-07-28.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an endpoint has to treat each case")]
+pub enum RequestPlace {
+    /// Each process serves those that it receives.
+    Anywhere,
+    /// The one that serves the caller: [`SessionDirectory::find_caller_process`].
+    Caller,
+    /// Another one, because what the request is about is in its memory.
+    Process {
+        /// Name of the process: [`SessionDirectory::origin`].
+        origin: String,
+        /// True if the process that serves the caller is next once this one has ended, and not any.
+        else_caller: bool,
+    },
 }
 
 /// Process that serves a session.

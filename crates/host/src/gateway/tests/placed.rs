@@ -1,4 +1,6 @@
-//! Requests that belong to the node of their caller.
+//! Requests that belong to the node of their caller, or of their task.
+
+use hospes::transport::http_server::shared_sessions::RequestPlace;
 
 use super::*;
 use crate::config::ConfigLoader;
@@ -33,10 +35,23 @@ async fn requests_follow_their_caller_if_their_server_does() {
         ("tools/list", None, false),
         ("server/discover", None, false),
     ] {
-        assert_eq!(all.follows_caller(method, name), expected, "{method} {name:?}");
+        let expected = if expected { RequestPlace::Caller } else { RequestPlace::Anywhere };
+        assert_eq!(all.request_place(method, name), expected, "{method} {name:?}");
     }
+    // A task that names its node goes there, and the name of a tool means nothing.
+    for (method, name, else_caller) in [
+        ("tasks/get", "ours~f00__1", true),
+        ("tasks/update", "ours@work~f00__1", true),
+        ("tasks/get", "web~f00__1", false),
+    ] {
+        let expected = RequestPlace::Process { origin: "f00".to_owned(), else_caller };
+        assert_eq!(all.request_place(method, Some(name)), expected, "{method} {name}");
+    }
+    assert_eq!(all.request_place("tools/call", Some("web~f00__do")), RequestPlace::Anywhere);
     // At an endpoint of one server, all names are its own.
-    assert!(host.gateway_of("ours").unwrap().follows_caller("tools/call", Some("do")));
-    assert!(!host.gateway_of("web").unwrap().follows_caller("tools/call", Some("ours__do")));
-    assert!(!host.gateway_of("web").unwrap().follows_caller("subscriptions/listen", None));
+    let place =
+        |server: &str, method: &str, name| host.gateway_of(server).unwrap().request_place(method, name);
+    assert_eq!(place("ours", "tools/call", Some("do")), RequestPlace::Caller);
+    assert_eq!(place("web", "tools/call", Some("ours__do")), RequestPlace::Anywhere);
+    assert_eq!(place("web", "subscriptions/listen", None), RequestPlace::Anywhere);
 }

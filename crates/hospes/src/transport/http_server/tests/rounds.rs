@@ -43,8 +43,17 @@ impl SessionDirectory for OneOther {
         self.found()
     }
 
-    fn follows_caller(&self, method: &str, name: Option<&str>) -> bool {
-        method == "tools/call" && name == Some("theirs")
+    fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace {
+        match (method, name) {
+            ("tools/call", Some("theirs")) => RequestPlace::Caller,
+            ("tools/call", Some("kept")) => {
+                RequestPlace::Process { origin: "other".to_owned(), else_caller: false }
+            }
+            ("tools/call", Some("kept of a caller")) => {
+                RequestPlace::Process { origin: "other".to_owned(), else_caller: true }
+            }
+            _ => RequestPlace::Anywhere,
+        }
     }
 
     fn find_caller_process<'a>(
@@ -154,4 +163,27 @@ async fn a_call_that_follows_its_caller_is_served_by_the_process_of_the_caller()
     forwarded.extensions_mut().insert(ForwardedRequest);
     let (status, text) = send(&directory, OtherProcess::Reached(0), forwarded).await;
     assert!(text != "its answer", "{status} {text}");
+}
+
+/// What one process has in its memory is asked there while it lives, and then of the process that is next.
+#[tokio::test(start_paused = true)]
+async fn a_call_about_what_one_process_keeps_is_served_there_while_it_lives() {
+    let directory = Arc::new(OneOther::default());
+    let call = |tool: &str| modern(1, "tools/call", json!({"name": tool, "arguments": {}}));
+    let (status, text) = send(&directory, OtherProcess::InDoubt, call("kept")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    let (status, text) = send(&directory, OtherProcess::Reached(usize::MAX), call("kept")).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    assert!(text.contains("the process that runs the task cannot be reached"), "{text}");
+    let (status, text) = send(&directory, OtherProcess::Reached(0), call("kept")).await;
+    assert_eq!((status, &*text), (StatusCode::OK, "its answer"));
+    let (status, text) = send(&directory, OtherProcess::Ended, call("kept")).await;
+    assert!(status != StatusCode::SERVICE_UNAVAILABLE && text.contains("kept"), "{status} {text}");
+    assert!(directory.callers.lock().unwrap().is_empty(), "any process is next");
+    let (status, text) = send(&directory, OtherProcess::Ended, call("kept of a caller")).await;
+    assert!(
+        status != StatusCode::SERVICE_UNAVAILABLE && text.contains("kept of a caller"),
+        "{status} {text}"
+    );
+    assert_eq!(directory.callers.lock().unwrap().len(), 1, "the process of the caller is next");
 }
