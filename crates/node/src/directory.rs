@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -15,6 +15,7 @@ use hospes_fleet::node::{NodeId, NodeRecord, NodeState, NodeStatus};
 use hospes_fleet::session::{NewSession, RelaySession, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::membership::Membership;
 use crate::node_list::{NodeList, find_node};
@@ -32,6 +33,8 @@ const ORIGINS_LIFETIME: Duration = Duration::from_secs(5);
 const CALLER_NODES_LIFETIME: Duration = Duration::from_secs(1);
 /// Maximum number of sessions that are given away at the same time.
 const MAX_GIVEN_AT_ONCE: usize = 32;
+/// Maximum number of sessions whose owner is looked up at the same time.
+const MAX_LOOKED_UP_AT_ONCE: usize = 32;
 /// Number of looks at a session whose owner changes meanwhile.
 const MAX_LOOKS: usize = 3;
 
@@ -56,7 +59,7 @@ pub(crate) struct FleetSessionsInner {
     held: Mutex<HashMap<SessionKey, Weak<OwnedSession>>>,
     nodes: NodeList,
     /// Nodes of requests; any without servers that need it.
-    placement: Option<Arc<dyn RequestPlacement>>,
+    placement: OnceLock<Arc<dyn RequestPlacement>>,
     /// Owners of the sessions whose requests were forwarded lately.
     owners: OwnerCache,
     /// Number of sessions that were given away one by one, to take turns.
@@ -64,7 +67,8 @@ pub(crate) struct FleetSessionsInner {
 }
 
 impl FleetSessions {
-    /// Creates the directory of the endpoint at `path`. `lifetime` is the idle timeout of its sessions.
+    /// Creates the directory of the endpoint at `path`. `lifetime` is the idle timeout of its sessions. Must be called
+    /// within a runtime.
     #[must_use]
     pub fn new(
         membership: Membership,
@@ -72,28 +76,48 @@ impl FleetSessions {
         path: &str,
         lifetime: Duration,
     ) -> Self {
-        Self(Arc::new(FleetSessionsInner {
+        let changes = membership.changes();
+        let inner = Arc::new(FleetSessionsInner {
             membership,
             transport,
             path: path.into(),
             lifetime,
             held: Mutex::default(),
             nodes: NodeList::default(),
-            placement: None,
+            placement: OnceLock::new(),
             owners: OwnerCache::default(),
             given: AtomicUsize::new(0),
-        }))
+        });
+        tokio::spawn(stop_lost_sessions(Arc::downgrade(&inner), inner.membership.id(), changes));
+        Self(inner)
+    }
+}
+
+/// Stops the sessions of this process that others have taken, each time the node has a new id: it was without a lease
+/// before. Clients that wait at streams here would not be told otherwise.
+async fn stop_lost_sessions(
+    directory: Weak<FleetSessionsInner>,
+    mut known: NodeId,
+    mut changes: watch::Receiver<u64>,
+) {
+    while changes.changed().await.is_ok() {
+        let Some(directory) = directory.upgrade() else { return };
+        match directory.membership.node() {
+            Some(node) if node != known => match directory.stop_lost_sessions().await {
+                Ok(()) => known = node,
+                // Again with the next renewal of the lease.
+                Err(error) => tracing::debug!(%error, "the sessions of this node were not compared"),
+            },
+            _ => {}
+        }
     }
 }
 
 impl FleetSessions {
-    /// Lets those nodes serve requests that `placement` names. To be called before it is cloned; a clone keeps what it
-    /// had.
+    /// Lets those nodes serve requests that `placement` names. The first placement counts.
     #[must_use]
-    pub fn request_placement(mut self, placement: Arc<dyn RequestPlacement>) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.placement = Some(placement);
-        }
+    pub fn request_placement(self, placement: Arc<dyn RequestPlacement>) -> Self {
+        let _first = self.0.placement.set(placement);
         self
     }
 
@@ -255,6 +279,18 @@ impl FleetSessionsInner {
         Ok(unanswered.collect())
     }
 
+    /// Stops the sessions of this process that others own.
+    async fn stop_lost_sessions(&self) -> Result<(), RelayError> {
+        let held: Vec<Arc<OwnedSession>> = self.held.lock().values().filter_map(Weak::upgrade).collect();
+        let mut looked_up = futures::stream::iter(held)
+            .map(|session| async move { session.stop_if_lost().await })
+            .buffer_unordered(MAX_LOOKED_UP_AT_ONCE);
+        while let Some(result) = looked_up.next().await {
+            result?;
+        }
+        Ok(())
+    }
+
     fn held(&self, key: &SessionKey) -> Option<Arc<OwnedSession>> {
         self.held.lock().get(key)?.upgrade()
     }
@@ -351,7 +387,7 @@ impl SessionDirectory for FleetSessions {
     }
 
     fn request_place(&self, method: &str, name: Option<&str>) -> RequestPlace {
-        let placement = self.0.placement.as_ref();
+        let placement = self.0.placement.get();
         placement.map_or(RequestPlace::Anywhere, |placement| placement.request_place(method, name))
     }
 

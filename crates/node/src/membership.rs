@@ -106,6 +106,11 @@ impl Membership {
         self.0.state.lock().lease.as_ref().map(|lease| lease.valid_until)
     }
 
+    /// Follows the leases of the node: each that is granted or renewed, and each new id, is a change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
     /// Waits until the node has a lease.
     pub async fn joined(&self) -> NodeId {
         let mut changed = self.0.changed.subscribe();

@@ -1,15 +1,16 @@
 //! Session that this process owns.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use hospes::transport::http_server::shared_sessions::{
-    DirectoryError, DirectoryFuture, NewStream, ResumedEvents, SharedSession, SharedStream,
+    DirectoryError, DirectoryFuture, NewStream, ResumedEvents, SessionHolder, SharedSession, SharedStream,
 };
 use hospes_fleet::node::NodeId;
-use hospes_fleet::session::{SessionChange, SessionKey, SessionOwner, SessionState};
+use hospes_fleet::session::{RelaySession, SessionChange, SessionKey, SessionOwner, SessionState};
 use hospes_fleet::stream::{self, EventId, PendingAnswer, StreamKind, StreamNumber};
 use hospes_fleet::{Relay, RelayError};
 use parking_lot::Mutex;
@@ -22,7 +23,6 @@ use crate::owned_stream::OwnedStream;
 const PAGE_EVENTS: usize = 64;
 
 /// Session that this process owns, until another one does.
-#[derive(Debug)]
 pub(crate) struct OwnedSession {
     this: Weak<Self>,
     membership: Membership,
@@ -32,6 +32,8 @@ pub(crate) struct OwnedSession {
     /// First epoch in which this process owned the session without a break in its memory.
     generation: u64,
     lost: AtomicBool,
+    /// Part of the session in the memory of this process.
+    holder: Mutex<Option<Weak<dyn SessionHolder>>>,
 }
 
 impl OwnedSession {
@@ -43,6 +45,7 @@ impl OwnedSession {
             generation: owner.epoch,
             owner: Mutex::new(owner),
             lost: AtomicBool::new(false),
+            holder: Mutex::default(),
         })
     }
 
@@ -82,9 +85,32 @@ impl OwnedSession {
         }
         let result = result.map_err(|error| directory_error(&error));
         if matches!(result, Err(DirectoryError::NotOwned)) {
-            self.lost.store(true, Ordering::Release);
+            self.lose();
         }
         result
+    }
+
+    /// Stops what this process has of the session, if it is not its owner any more under any of its node ids.
+    pub(crate) async fn stop_if_lost(&self) -> Result<(), RelayError> {
+        if self.lost.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let found = self.relay().find(&self.key).await?;
+        let is_own = |found: RelaySession| {
+            found.state != SessionState::Closed && self.membership.is_own(found.owner.node)
+        };
+        if !found.is_some_and(is_own) {
+            self.lose();
+        }
+        Ok(())
+    }
+
+    fn lose(&self) {
+        if !self.lost.swap(true, Ordering::AcqRel)
+            && let Some(holder) = self.holder.lock().take().and_then(|holder| holder.upgrade())
+        {
+            holder.abandon();
+        }
     }
 
     /// Gives the session to another node; false if that fails.
@@ -147,6 +173,15 @@ impl OwnedSession {
     }
 }
 
+impl fmt::Debug for OwnedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedSession")
+            .field("key", &self.key)
+            .field("owner", &self.owner())
+            .finish_non_exhaustive()
+    }
+}
+
 impl SharedSession for OwnedSession {
     fn is_owned(&self) -> bool {
         !self.lost.load(Ordering::Acquire) && self.membership.is_owner(self.owner().node)
@@ -179,6 +214,10 @@ impl SharedSession for OwnedSession {
             ended
         }
         .boxed()
+    }
+
+    fn set_holder(&self, holder: Weak<dyn SessionHolder>) {
+        *self.holder.lock() = Some(holder);
     }
 
     fn open_stream(&self, number: u32, stream: NewStream) -> DirectoryFuture<'_, Arc<dyn SharedStream>> {

@@ -116,6 +116,33 @@ async fn a_node_without_a_lease_serves_no_session() {
     assert_eq!((old.endpoint.sessions(), new.endpoint.sessions()), (0, 1));
 }
 
+/// A client whose stream is at a node that was without a lease, while its session went on elsewhere: nothing more is sent
+/// on it, so it ends when the node is back.
+///
+/// covers: HRES-05
+#[tokio::test]
+async fn streams_end_at_a_node_that_returns_to_sessions_of_others() {
+    let cluster = Cluster::new(2).await;
+    let (old, new) = (&cluster.nodes[0], &cluster.nodes[1]);
+    let session = old.session("2025-06-18").await;
+    let mut listening = old.send(request("/mcp", "GET", &session, String::new())).await;
+    let mut stream = old.post(&session, call(1, "wait")).await;
+    let (last, _) = stream.event().await.unwrap();
+    let before = old.membership.node().unwrap();
+    old.cut_off();
+    eventually("the lease ends", async || old.membership.node().is_none().then_some(())).await;
+    assert_eq!(*result(&new.post(&session, call(2, "echo")).await.json().await), "done");
+    old.heal();
+    eventually("the node has joined again", async || old.membership.node().filter(|node| *node != before))
+        .await;
+    // By itself: neither the call nor a request of the session says anything.
+    assert!(stream.event().await.is_none());
+    while listening.event().await.is_some() {}
+    let mut resumed = new.resume(&session, &last).await;
+    let (_, answer) = resumed.event().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["_meta"]["outcome"]), (&json!(1), &json!("unknown")));
+}
+
 /// All nodes lose the shared state for longer than a lease: what ran meanwhile delivers its answers.
 ///
 /// covers: HTTP-25 HRES-05

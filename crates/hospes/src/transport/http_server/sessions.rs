@@ -12,7 +12,7 @@ use hospes_proto::http::SessionId;
 use super::event_log::EventLog;
 use super::session_share::SessionShare;
 use super::shared_log::SharedLog;
-use super::shared_sessions::{DirectoryError, NewStream, ResumedEvents};
+use super::shared_sessions::{DirectoryError, NewStream, ResumedEvents, SessionHolder};
 use crate::transport::adapter::{CallStopReason, LegacySession, SessionListenCalls, random_bytes};
 
 /// Maximum number of resumable streams of a session: the limit `max_logged_streams`. The oldest that has ended makes
@@ -148,12 +148,6 @@ impl HttpSession {
         }
     }
 
-    /// Stops serving the session here, because another process owns it or it has ended.
-    pub(super) fn abandon(&self) {
-        tracing::info!(id = ?self.id, "the session is served elsewhere or has ended");
-        self.stop();
-    }
-
     /// Stops what runs for the session here.
     fn stop(&self) {
         self.ended.store(true, Ordering::Release);
@@ -169,6 +163,13 @@ impl HttpSession {
 
     fn streams(&self) -> MutexGuard<'_, SessionStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SessionHolder for HttpSession {
+    fn abandon(&self) {
+        tracing::info!(id = ?self.id, "the session is served elsewhere or has ended");
+        self.stop();
     }
 }
 
@@ -272,6 +273,10 @@ impl SessionTable {
             streams: Mutex::default(),
             shared: shared.map(Box::new),
         });
+        if let Some(shared) = &session.shared {
+            let session = Arc::downgrade(&session);
+            shared.handle().set_holder(session);
+        }
         self.shard(session.id.as_str()).insert(SessionEntry(Arc::clone(&session)));
         Ok(session)
     }

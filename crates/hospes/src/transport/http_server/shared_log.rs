@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::event_log::{EventLog, UnstoredEvent};
 use super::session_handover::ActivityGuard;
 use super::sessions::HttpSession;
-use super::shared_sessions::{DirectoryError, NewStream, NewStreamEvent, SharedStream};
+use super::shared_sessions::{DirectoryError, NewStream, NewStreamEvent, SessionHolder as _, SharedStream};
 
 /// Pauses between attempts to reach the directory.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

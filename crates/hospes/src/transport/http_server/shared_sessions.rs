@@ -8,7 +8,7 @@
 //! Without a directory, sessions live in the memory of one process, and nothing of this runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -222,12 +222,24 @@ pub trait SharedSession: fmt::Debug + Send + Sync + 'static {
     /// [`DirectoryError`].
     fn open_stream(&self, number: u32, stream: NewStream) -> DirectoryFuture<'_, Arc<dyn SharedStream>>;
 
+    /// Sets what this process has of the session in memory, to be stopped when another process owns the session: a client
+    /// that waits for an event of it here would wait for ever. By default that is noticed with the next event.
+    fn set_holder(&self, holder: Weak<dyn SessionHolder>) {
+        let _ = holder;
+    }
+
     /// Reads the events after that of `event_id`, which a client has received last. `None` if it is not the id of an
     /// event of this session, or its stream was dropped.
     ///
     /// # Errors
     /// [`DirectoryError::Unavailable`].
     fn resume<'a>(&'a self, event_id: &'a str) -> DirectoryFuture<'a, Option<ResumedEvents>>;
+}
+
+/// Part of a session that a process has in memory: its streams and running requests.
+pub trait SessionHolder: Send + Sync + 'static {
+    /// Stops what runs for the session, and ends its streams, so that clients resume them at the present owner.
+    fn abandon(&self);
 }
 
 /// Stream that is opened.
