@@ -143,6 +143,35 @@ async fn streams_end_at_a_node_that_returns_to_sessions_of_others() {
     assert_eq!((&answer["id"], &answer["result"]["_meta"]["outcome"]), (&json!(1), &json!("unknown")));
 }
 
+/// The same for a call whose answer is to be a body: it ends without an event.
+#[tokio::test]
+async fn a_call_at_a_node_that_returns_to_sessions_of_others_has_an_unknown_outcome() {
+    let cluster = Cluster::new(2).await;
+    let (old, new) = (&cluster.nodes[0], &cluster.nodes[1]);
+    let session = old.session("2025-06-18").await;
+    let before = old.membership.node().unwrap();
+    let mut silent = call(1, "wait");
+    silent["params"].as_object_mut().unwrap().remove("_meta");
+    let taken = async {
+        eventually("the call runs", async || (old.service.calls() == 1).then_some(())).await;
+        old.cut_off();
+        eventually("the lease ends", async || old.membership.node().is_none().then_some(())).await;
+        assert_eq!(*result(&new.post(&session, call(2, "echo")).await.json().await), "done");
+        old.heal();
+        eventually("the node has joined again", async || {
+            old.membership.node().filter(|node| *node != before)
+        })
+        .await;
+    };
+    let (answer, ()) = tokio::join!(old.post(&session, silent), taken);
+    let answer = answer.json().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]["_meta"]["outcome"]),
+        (&json!(1), &json!("unknown")),
+        "{answer}"
+    );
+}
+
 /// All nodes lose the shared state for longer than a lease: what ran meanwhile delivers its answers.
 ///
 /// covers: HTTP-25 HRES-05

@@ -15,6 +15,9 @@ pub(crate) enum CallStopReason {
     SessionEnded = 2,
     /// The server is shutting down.
     ShuttingDown = 3,
+    /// Another process owns its session: what it does from now on is not known there.
+    #[cfg(feature = "http")]
+    SessionLost = 4,
 }
 
 /// A switch between a call and those who may stop it.
@@ -45,6 +48,8 @@ impl CallStopSwitch {
             0 => None,
             1 => Some(CallStopReason::Cancelled),
             2 => Some(CallStopReason::SessionEnded),
+            #[cfg(feature = "http")]
+            4 => Some(CallStopReason::SessionLost),
             _ => Some(CallStopReason::ShuttingDown),
         }
     }

@@ -12,6 +12,8 @@ mod client_info_cache;
 mod legacy;
 mod listen;
 mod modern;
+#[cfg(feature = "http")]
+pub(crate) mod outcome_unknown;
 mod question_round;
 mod round_answers;
 mod running_call;

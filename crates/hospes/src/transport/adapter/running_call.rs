@@ -277,6 +277,11 @@ impl RunningCall {
                 return RunningCallOutput::Answer(self.finish(Outcome::Complete(reply), out));
             }
             CallStopReason::ShuttingDown => RpcError::internal("the server is shutting down"),
+            #[cfg(feature = "http")]
+            CallStopReason::SessionLost => {
+                let outcome = super::outcome_unknown::outcome(self.method());
+                return RunningCallOutput::Answer(self.finish(outcome, out));
+            }
         };
         RunningCallOutput::Answer(self.finish(Outcome::Failed(error), out))
     }

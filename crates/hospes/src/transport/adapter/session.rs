@@ -235,11 +235,12 @@ impl LegacySession {
     pub(crate) fn stop(&self, why: CallStopReason) {
         // Taken out under the lock and told without it, because their wakers may use the session.
         let (stops, questions) = self.machine().close();
-        for question in questions {
-            question.answer(Err(RpcError::internal("the session has ended")));
-        }
+        // The calls first: what they say of an unanswered question would be their answer.
         for stop in stops {
             stop.stop(why);
+        }
+        for question in questions {
+            question.answer(Err(RpcError::internal("the session has ended")));
         }
         self.listener.wake();
     }

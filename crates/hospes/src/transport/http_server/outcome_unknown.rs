@@ -4,9 +4,7 @@ use hospes_model::{Method, RequestId};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// Message for the client, in words that a model understands.
-const MESSAGE: &str = "The server stopped while this call ran. It may or may not have taken effect; check before \
-                       repeating it.";
+use crate::transport::adapter::outcome_unknown::MESSAGE;
 
 /// Request that has no answer.
 pub(super) struct OpenRequest<'a> {

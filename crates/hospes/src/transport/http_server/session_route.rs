@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use hospes_model::{JsonRpcMessage, RawJson, RequestId, RpcError, message};
+use hospes_model::{JsonRpcMessage, Method, RawJson, RequestId, RpcError, message};
 use hospes_proto::http::{AdmittedHead, EndpointMethod, HttpRejection, SessionId};
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -272,7 +272,12 @@ impl RoutedRequest<'_> {
                     Ok(()) => Ok(response),
                     Err(error) => {
                         self.lose(session, &error);
-                        Err(directory_rejection(self.request_id(), &error))
+                        // What a tool has done, a repeat would do again.
+                        let messages = self.messages()?;
+                        match messages.iter().any(is_tool_call) {
+                            true => Ok(lost_answer(&messages, self.answer_form())),
+                            false => Err(directory_rejection(self.request_id(), &error)),
+                        }
                     }
                 }
             }
@@ -283,7 +288,7 @@ impl RoutedRequest<'_> {
                     Ok(()) => {}
                     Err(error) => return Err(directory_rejection(None, &error)),
                 }
-                self.inner.sessions.forget(session);
+                self.inner.sessions.end(session);
                 Ok(empty(StatusCode::NO_CONTENT))
             }
         }
@@ -364,6 +369,10 @@ impl RoutedRequest<'_> {
             _ => None,
         }
     }
+}
+
+fn is_tool_call(message: &JsonRpcMessage<'_>) -> bool {
+    matches!(message, JsonRpcMessage::Request(request) if *request.method == *Method::ToolsCall.name())
 }
 
 /// Adds the answers to requests to a stream that ends without them because its process was lost.

@@ -149,9 +149,9 @@ impl HttpSession {
     }
 
     /// Stops what runs for the session here.
-    fn stop(&self) {
+    fn stop(&self, why: CallStopReason) {
         self.ended.store(true, Ordering::Release);
-        self.session.stop(CallStopReason::SessionEnded);
+        self.session.stop(why);
         let mut streams = self.streams();
         streams.listen = None;
         let logs = std::mem::take(&mut streams.logs);
@@ -169,7 +169,7 @@ impl HttpSession {
 impl SessionHolder for HttpSession {
     fn abandon(&self) {
         tracing::info!(id = ?self.id, "the session is served elsewhere or has ended");
-        self.stop();
+        self.stop(CallStopReason::SessionLost);
     }
 }
 
@@ -293,11 +293,20 @@ impl SessionTable {
         if let Some(shared) = &session.shared {
             shared.end_in_background();
         }
-        self.forget(session);
+        self.end(session);
     }
 
-    /// Ends a session here. If processes share it, it goes on elsewhere.
+    /// Ends a session here that has ended for all processes.
+    pub(super) fn end(&self, session: &HttpSession) {
+        self.take_out(session, CallStopReason::SessionEnded);
+    }
+
+    /// Ends a session here that goes on elsewhere.
     pub(super) fn forget(&self, session: &HttpSession) {
+        self.take_out(session, CallStopReason::SessionLost);
+    }
+
+    fn take_out(&self, session: &HttpSession, why: CallStopReason) {
         let id = session.id.as_str();
         let mut shard = self.shard(id);
         // Another one may have been entered under its id by now.
@@ -306,7 +315,7 @@ impl SessionTable {
         drop(shard);
         if let Some(SessionEntry(session)) = found {
             self.count.fetch_sub(1, Ordering::AcqRel);
-            session.stop();
+            session.stop(why);
         }
     }
 
@@ -315,7 +324,7 @@ impl SessionTable {
         for shard in &self.shards {
             for SessionEntry(session) in std::mem::take(&mut *lock(shard)) {
                 self.count.fetch_sub(1, Ordering::AcqRel);
-                session.stop();
+                session.stop(CallStopReason::SessionEnded);
             }
         }
     }
