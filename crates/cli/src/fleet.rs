@@ -11,9 +11,10 @@ mod rate_limits;
 use std::path::Path;
 use std::sync::Arc;
 
-use hospes_host::config::{FleetConfig, HostConfig, Secret};
+use hospes_host::config::{ClientCertificate, FleetConfig, HostConfig, Secret};
 use hospes_host::server::ServerPlaces;
 use hospes_store::{PostgresSettings, SharedAuditLog, StateStore, StoreError};
+use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
@@ -179,6 +180,7 @@ pub(crate) fn auth_key(secret: &[u8; 32]) -> Secret {
 pub(crate) fn postgres_settings(fleet: &FleetConfig) -> CliResult<PostgresSettings> {
     let mut settings = PostgresSettings::new(fleet.postgres.reveal().into());
     settings.ca_pem = read_pem("fleet.postgres_ca", fleet.postgres_ca.as_deref())?;
+    settings.client_identity = read_identity("postgres", fleet.postgres_client.as_ref())?;
     Ok(settings)
 }
 
@@ -203,6 +205,20 @@ fn secrets_for(config: &FleetConfig, purpose: &str) -> Vec<Zeroizing<[u8; 32]>> 
         Zeroizing::new(<[u8; 32]>::from(hash.finalize()))
     };
     config.secrets.iter().map(derive).collect()
+}
+
+/// Reads the certificate and the private key with which nodes name themselves to an engine.
+fn read_identity(
+    engine: &str,
+    files: Option<&ClientCertificate>,
+) -> CliResult<Option<(Vec<u8>, SecretString)>> {
+    let Some(files) = files else { return Ok(None) };
+    let certificate = read_pem(&format!("fleet.{engine}_cert"), Some(&files.certificate))?;
+    let field = format!("fleet.{engine}_key");
+    let key = read_pem(&field, Some(&files.key))?.map(Zeroizing::new).unwrap_or_default();
+    let key = std::str::from_utf8(&key)
+        .map_err(|_| CliError::usage(format!("`{field}`: {} is not PEM", files.key.display())))?;
+    Ok(certificate.map(|certificate| (certificate, key.into())))
 }
 
 /// Reads a PEM file of the configuration.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use hospes::transport::http_server::{DEFAULT_SESSION_IDLE_TIMEOUT, Endpoint, EndpointBuilder, EndpointSet};
 use hospes_fleet::Relay;
-use hospes_fleet::redis::{RedisRelay, RedisSettings};
+use hospes_fleet::redis::{RedisClientIdentity, RedisRelay, RedisSettings};
 use hospes_fleet::sealing::FleetKeys;
 use hospes_host::approvals::ApprovalNodes;
 use hospes_host::config::{FleetConfig, HostConfig};
@@ -27,7 +27,7 @@ use super::engine_settings::warn_about_engines;
 use super::flows::RelayFlows;
 use super::placement::{ClaimedServers, EndpointPlacement, accept_server};
 use super::rate_limits::NodeRateLimits;
-use super::{read_pem, secrets_for};
+use super::{read_identity, read_pem, secrets_for};
 use crate::commands::serve::listen_error;
 use crate::exit::{CliError, CliResult};
 use crate::telemetry;
@@ -114,6 +114,8 @@ pub(crate) fn redis_relay(fleet: &FleetConfig, is_quiet: bool) -> CliResult<Redi
     let mut settings = RedisSettings::new(fleet.redis.reveal().into());
     settings.is_quiet = is_quiet;
     settings.ca_pem = read_pem("fleet.redis_ca", fleet.redis_ca.as_deref())?;
+    let identity = read_identity("redis", fleet.redis_client.as_ref())?;
+    settings.client_identity = identity.map(|(certificate, key)| RedisClientIdentity::new(certificate, key));
     let keys = FleetKeys::new(secret_bytes(fleet, "relay")).ok_or_else(no_secret)?;
     RedisRelay::new(settings, keys)
         .map_err(|error| CliError::usage("`fleet.redis` cannot be used").with_cause(&error))

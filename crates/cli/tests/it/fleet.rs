@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use hospes_fleet_testkit::certificates::TestCertificates;
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_fleet_testkit::redis_server::{RedisOptions, RedisServer};
 use serde_json::{Value, json};
@@ -90,14 +91,7 @@ impl FleetEngines {
     /// A node whose server has these settings.
     pub(crate) fn node_with(&self, house: House, settings: &str, options: &[&str]) -> FleetNode {
         let config = self.config_with(&house, SECRET, settings);
-        // Free again when the listener is dropped.
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let args = ["up", "--listen", &address, "--config", &config];
-        let host = Running::start(house.command(&[&args[..], options].concat()));
-        host.said(|line| line.contains("event=ready"));
-        let node = FleetNode { house, endpoint: NodeEndpoint { address }, host };
-        eventually("the node has its lease", || node.page("/readyz/sessions") == 200);
-        node
+        FleetNode::start(house, &config, options)
     }
 }
 
@@ -108,6 +102,18 @@ impl FleetEngines {
 }
 
 impl FleetNode {
+    /// Starts a node with this configuration, and waits for its lease.
+    fn start(house: House, config: &str, options: &[&str]) -> Self {
+        // Free again when the listener is dropped.
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let args = ["up", "--listen", &address, "--config", config];
+        let host = Running::start(house.command(&[&args[..], options].concat()));
+        host.said(|line| line.contains("event=ready"));
+        let node = Self { house, endpoint: NodeEndpoint { address }, host };
+        eventually("the node has its lease", || node.page("/readyz/sessions") == 200);
+        node
+    }
+
     pub(crate) fn endpoint(&self) -> &NodeEndpoint {
         &self.endpoint
     }
@@ -418,6 +424,38 @@ fn a_node_without_postgres_serves_what_needs_no_decision() {
     for page in ["/readyz", "/readyz/sessions", "/healthz"] {
         assert_eq!(node.page(page), 200, "{page}");
     }
+}
+
+/// Both engines ask for a certificate of their client. `hospes doctor` reaches them as a node does.
+#[test]
+fn a_node_names_itself_to_engines_by_a_certificate() {
+    let [of_redis, of_postgres] =
+        [TestCertificates::issue("127.0.0.1"), TestCertificates::issue("127.0.0.1")];
+    let house = House::new();
+    let mut keys = String::new();
+    for (engine, certificates) in [("redis", &of_redis), ("postgres", &of_postgres)] {
+        let file = |name: &str, pem: &str| text(&house.write(&format!("{engine}-{name}.pem"), pem));
+        let (ca, certificate) = (file("ca", &certificates.ca_pem), file("cert", &certificates.client_pem));
+        let key = file("key", &certificates.client_key_pem);
+        keys.push_str(&format!(
+            "{engine}_ca = '{ca}'\n{engine}_cert = '{certificate}'\n{engine}_key = '{key}'\n"
+        ));
+    }
+    let mut redis = RedisOptions::default();
+    redis.certificates = Some(of_redis);
+    let mut postgres = PostgresOptions::default();
+    postgres.certificates = Some(of_postgres);
+    let engines =
+        FleetEngines { redis: RedisServer::start(redis), postgres: PostgresServer::start(postgres) };
+    let config = engines.config(&house, SECRET);
+    let whole = std::fs::read_to_string(&config).unwrap();
+    house.write("hospes.toml", &whole.replacen("[fleet]\n", &format!("[fleet]\n{keys}"), 1));
+    let node = FleetNode::start(house, &config, &["--console", "off", "--preset", "off"]);
+    let session = node.initialize();
+    node.call(&session, "one__quick").says("one was called");
+    let examined = node.house.command(&["doctor", "--config", &config]).output().unwrap();
+    let said = String::from_utf8_lossy(&examined.stdout);
+    assert!(said.contains("everything that was checked is well"), "{said}");
 }
 
 #[test]

@@ -24,14 +24,28 @@ pub struct FleetConfig {
     pub postgres: Secret,
     /// Certificates of the authorities of PostgreSQL, in a PEM file. Default: those of the system.
     pub postgres_ca: Option<PathBuf>,
+    /// Certificate of the nodes for PostgreSQL. Default: none.
+    pub postgres_client: Option<ClientCertificate>,
     /// URL of the Redis server, which has what is in use.
     pub redis: Secret,
     /// Certificates of the authorities of Redis, in a PEM file. Default: the public ones.
     pub redis_ca: Option<PathBuf>,
+    /// Certificate of the nodes for Redis. Default: none.
+    pub redis_client: Option<ClientCertificate>,
     /// Address on which requests of other nodes are served.
     pub node_listen: SocketAddr,
     /// `HOST:PORT` at which other nodes reach this one. Default: the address on which it listens.
     pub node_address: Option<String>,
+}
+
+/// PEM files with the certificate by which a client names itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientCertificate {
+    /// Certificate, and those of intermediate authorities.
+    pub certificate: PathBuf,
+    /// Private key, without a passphrase.
+    pub key: PathBuf,
 }
 
 impl FleetConfig {
@@ -58,6 +72,8 @@ pub(super) fn read_fleet(
         Some(scope.path(scope.folder, text.reveal()))
     };
     let (postgres_ca, redis_ca) = (file("postgres_ca"), file("redis_ca"));
+    let postgres_pair = [("postgres_cert", file("postgres_cert")), ("postgres_key", file("postgres_key"))];
+    let redis_pair = [("redis_cert", file("redis_cert")), ("redis_key", file("redis_key"))];
     let node_listen = table.take("node_listen", report).and_then(|entry| listen(table, entry, report));
     let node_address =
         table.take("node_address", report).and_then(|entry| node_address(table, entry, scope, report));
@@ -70,12 +86,16 @@ pub(super) fn read_fleet(
         let expected = format!("`{first}`: all nodes share a secret, a database and a Redis server");
         return table.invalid(&at.at, "fleet", expected, "", report);
     }
+    let postgres_client = client_certificate(postgres_pair, table, at, report)?;
+    let redis_client = client_certificate(redis_pair, table, at, report)?;
     let config = FleetConfig {
         secrets: secrets?,
         postgres: postgres?,
         postgres_ca,
+        postgres_client,
         redis: redis?,
         redis_ca,
+        redis_client,
         node_listen: node_listen?,
         node_address,
     };
@@ -85,6 +105,24 @@ pub(super) fn read_fleet(
         return table.invalid(&at.at, "fleet", expected, "; `node_listen` has no address of its own", report);
     }
     Some(config)
+}
+
+/// Returns a certificate with its key, if both are given. `None` if one is missing, which is reported.
+fn client_certificate(
+    pair: [(&str, Option<PathBuf>); 2],
+    table: &SettingsTable<'_>,
+    at: &ConfigNode,
+    report: &mut ConfigReport,
+) -> Option<Option<ClientCertificate>> {
+    let missing = match pair {
+        [(_, Some(certificate)), (_, Some(key))] => {
+            return Some(Some(ClientCertificate { certificate, key }));
+        }
+        [(_, None), (_, None)] => return Some(None),
+        [(missing, None), _] | [_, (missing, None)] => missing,
+    };
+    let expected = format!("`{missing}`: a certificate and its private key are given together");
+    table.invalid(&at.at, "fleet", expected, "", report)
 }
 
 fn secrets(

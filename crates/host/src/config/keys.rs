@@ -355,12 +355,36 @@ pub(super) const FLEET: KeyTable = KeyTable {
             "",
             "PEM file with the authorities of PostgreSQL, in place of the system's.",
         ),
+        Key::new(
+            "postgres_cert",
+            Path,
+            "",
+            "PEM file with the certificate of the nodes for PostgreSQL, if it asks for one.",
+        ),
+        Key::new(
+            "postgres_key",
+            Path,
+            "",
+            "PEM file with the private key of this certificate, without a passphrase.",
+        ),
         Key::new("redis", Secret, "", "URL of the Redis server, `rediss://` with TLS."),
         Key::new(
             "redis_ca",
             Path,
             "",
             "PEM file with the authorities of Redis, in place of the public ones.",
+        ),
+        Key::new(
+            "redis_cert",
+            Path,
+            "",
+            "PEM file with the certificate of the nodes for Redis, if it asks for one.",
+        ),
+        Key::new(
+            "redis_key",
+            Path,
+            "",
+            "PEM file with the private key of this certificate, without a passphrase.",
         ),
         Key::new("node_listen", Address, "", "Address on which the other nodes are served, with mutual TLS."),
         Key::new(

@@ -68,7 +68,7 @@ pub use command_line::{SplitCommandError, split_command};
 pub use console_team::ConsoleTeamConfig;
 pub use decision_source::DecisionSource;
 pub use error::{ConfigError, ConfigErrors, ConfigSource, ConfigWarning, SettingPath};
-pub use fleet::FleetConfig;
+pub use fleet::{ClientCertificate, FleetConfig};
 pub use keys::config_reference;
 pub use load::ConfigLoader;
 pub use masked_text::{hide_literals, masked_change};

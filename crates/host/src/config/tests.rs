@@ -744,6 +744,14 @@ fn a_fleet_needs_what_all_nodes_share() {
             whole("secret = '${KEY}'\nnode_listen = 7400\nnode_address = 'node-1'"),
             "a name or address and a port",
         ),
+        (
+            whole("secret = '${KEY}'\nnode_listen = 7400\nredis_cert = 'c.pem'"),
+            "`redis_key`: a certificate and its private key",
+        ),
+        (
+            whole("secret = '${KEY}'\nnode_listen = 7400\npostgres_key = 'k.pem'"),
+            "`postgres_cert`: a certificate and its private key",
+        ),
         (parse("postgres = 'mysql://u:hidden@h'"), "postgres:// or postgresql://"),
         (parse("redis = 'http://:hidden@h'"), "redis:// or rediss://"),
         (whole("secret = '${KEY}'\nnode_listen = 7400\nnodes = 3"), "unknown key `fleet.nodes`"),
