@@ -74,6 +74,15 @@ pub(crate) async fn run(args: args::StatusArgs, output: CliOutput) -> CliResult 
     for collision in &status.collisions {
         text.push_str(&format!("  {}: {}\n", paint(YELLOW, "warning"), printable(collision)));
     }
+    if let Some(node) = &status.node {
+        let reached = format!("reached by the others at {}", printable(&node.address));
+        text.push_str(&format!("  {}: {reached}\n", paint(DIM, "node")));
+        if let Some(problem) = &node.problem {
+            let said = format!("warning: sessions of older revisions are not served: {}", printable(problem));
+            let folded = wrap_text(&said, 2, result_width());
+            text.push_str(&format!("{}\n", folded.replacen("warning", &paint(YELLOW, "warning"), 1)));
+        }
+    }
     if let Some(preset) = status.preset {
         text.push_str(&format!("  {}: {}\n", paint(DIM, "guard"), preset_line(preset)));
     }

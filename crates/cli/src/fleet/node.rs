@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use super::approval_nodes::LeasedNodes;
 use super::engine_settings::warn_about_engines;
 use super::flows::RelayFlows;
-use super::placement::{ClaimedServers, EndpointPlacement, accept_server};
+use super::placement::{ClaimedServers, EndpointPlacement, accept_server, session_problem};
 use super::rate_limits::NodeRateLimits;
 use super::{read_identity, read_pem, secrets_for};
 use crate::commands::serve::listen_error;
@@ -178,7 +178,8 @@ impl FleetMember {
     /// Returns the nodes that run servers with placement `one`.
     pub(super) fn places(&self) -> Arc<dyn ServerPlaces> {
         let (claims, peers) = (self.claims.clone(), Arc::clone(&self.peers));
-        Arc::new(ClaimedServers { membership: self.membership.clone(), claims, peers })
+        let (membership, address) = (self.membership.clone(), Arc::clone(&self.address));
+        Arc::new(ClaimedServers { membership, address, claims, peers })
     }
 
     /// Shares the sessions of the endpoint at a path, and the requests that one node serves for each caller.
@@ -193,8 +194,7 @@ impl FleetMember {
 
     /// Returns why this node serves no sessions; `None` if it does.
     pub(crate) fn problem(&self) -> Option<&'static str> {
-        let why = "this node has no lease: Redis does not answer in time, or the node has just started";
-        self.membership.node().is_none().then_some(why)
+        session_problem(&self.membership)
     }
 
     /// Tells the other nodes that this one ends soon.

@@ -6,7 +6,8 @@ use hospes::transport::http_server::shared_sessions::RequestPlace;
 use hospes::transport::stdio_server::StdioServer;
 use hospes_fleet::node::{NodeId, NodeRecord};
 use hospes_host::server::{
-    ConnectorFuture, ServerHold, ServerPlace, ServerPlaces, ServerStream, UpstreamConnectError,
+    ConnectorFuture, FleetNodeStatus, ServerHold, ServerPlace, ServerPlaces, ServerStream,
+    UpstreamConnectError,
 };
 use hospes_host::{Gateway, HostServers, RequestStateConfig};
 use hospes_node::{
@@ -24,10 +25,18 @@ impl RequestPlacement for EndpointPlacement {
     }
 }
 
+/// Returns why a node serves no sessions; `None` if it does.
+pub(super) fn session_problem(membership: &Membership) -> Option<&'static str> {
+    let why = "this node has no lease: Redis does not answer in time, or the node has just started";
+    membership.node().is_none().then_some(why)
+}
+
 /// Servers that one node runs for all, by the claims of the fleet.
 #[derive(Debug)]
 pub(super) struct ClaimedServers {
     pub(super) membership: Membership,
+    /// `HOST:PORT` at which other nodes reach this one.
+    pub(super) address: Arc<str>,
     pub(super) claims: ServerClaims,
     pub(super) peers: Arc<NodePeers>,
 }
@@ -35,6 +44,10 @@ pub(super) struct ClaimedServers {
 impl ServerPlaces for ClaimedServers {
     fn node(&self) -> Option<String> {
         Some(self.membership.id().to_string())
+    }
+
+    fn status(&self) -> Option<FleetNodeStatus> {
+        Some(FleetNodeStatus::new(&*self.address, session_problem(&self.membership).map(str::to_owned)))
     }
 
     fn is_here(&self, node: &str) -> bool {

@@ -77,7 +77,7 @@ fn engines_and_nodes_that_cannot_be_reached_are_found() {
     host.signal("-TERM");
     host.wait();
     let (_, found) = doctor(&house, &[]);
-    assert_eq!(check(&found, "fleet", "F03")["what"], "none runs", "{found:#}");
+    assert_eq!(check(&found, "fleet", "F03")["what"], "no node runs", "{found:#}");
     engines.postgres.kill();
     engines.redis.kill();
     let (ran, found) = doctor(&house, &[]);

@@ -344,6 +344,8 @@ fn every_setting_and_rule_that_is_printed_is_read_and_fits_something() {
             let variables = |name: &str| match name {
                 "HOME" => Some(home.clone()),
                 "HOSPES_NODE_ADDRESS" => Some("10.0.0.7:7400".to_owned()),
+                "FLEET_POSTGRES" => Some("postgres://hospes@localhost/hospes".to_owned()),
+                "FLEET_REDIS" => Some("redis://localhost".to_owned()),
                 _ => Some("0123456789abcdef0123456789abcdef".to_owned()),
             };
             let read = ConfigLoader::new()

@@ -458,6 +458,71 @@ fn a_node_names_itself_to_engines_by_a_certificate() {
     assert!(said.contains("everything that was checked is well"), "{said}");
 }
 
+/// Commands of "A trial on one machine" in docs/fleet.md, typed into one shell as they are printed, at the engines and
+/// ports of the test.
+#[test]
+fn the_trial_of_the_documentation_works_as_printed() {
+    let page = include_str!("../../../../docs/fleet.md");
+    let trial = page.split_once("## A trial on one machine").unwrap().1;
+    let trial = trial.split_once("\n## ").unwrap().0;
+    let block = |language: &str| {
+        let blocks = trial.split("```").skip(1).step_by(2);
+        let of = blocks.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'));
+        of.collect::<Vec<_>>()
+    };
+    let (engines, house) = (FleetEngines::start(), House::new());
+    house.write("node.toml", block("toml")[0]);
+    let free =
+        || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let ports = [free(), free()];
+    let mut script = String::from("set -em\n");
+    for line in block("console").concat().lines() {
+        let line = line.strip_prefix("$ ").unwrap_or_else(|| panic!("no command: {line}"));
+        let line =
+            line.replace(":7001", &format!(":{}", ports[0])).replace(":7002", &format!(":{}", ports[1]));
+        let (before, after) = match line.split_once('=') {
+            _ if line.starts_with("curl -si") => (line, "| tee response\n"),
+            _ if line.contains(" up ") => (line.replace('&', "> up.log 2>&1 &"), ""),
+            // The Redis of the test has just started, so a node that takes a session is in doubt for some seconds.
+            _ if line.contains("Mcp-Session-Id: ID") => {
+                let call = line.replace("Id: ID'", "Id: '$session");
+                let again = "grep -q 'retry in' called || break; sleep 0.1; done; cat called";
+                (format!("for i in $(seq 200); do {call} > called; {again}"), "")
+            }
+            Some(("export FLEET_POSTGRES", _)) => {
+                (format!("export FLEET_POSTGRES='{}'", engines.postgres.url()), "")
+            }
+            Some(("export FLEET_REDIS", _)) => (format!("export FLEET_REDIS='{}'", engines.redis.url()), ""),
+            _ => (line, ""),
+        };
+        if before.starts_with("accept=") {
+            for port in &ports {
+                let ready = format!("curl -sf http://127.0.0.1:{port}/readyz/sessions");
+                script.push_str(&format!("for i in $(seq 200); do {ready} && break; sleep 0.1; done\n"));
+            }
+        }
+        if before.starts_with("kill -9") {
+            script.push_str("session=$(sed -n 's/\\r//; s/^mcp-session-id: //p' response)\n");
+        }
+        script.push_str(&format!("{before} {after}\n"));
+    }
+    let own = house.command(&[]);
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).current_dir(house.path("."));
+    for (name, value) in own.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_hospes")).parent().unwrap();
+    command.env("PATH", format!("{}:{}", program.display(), std::env::var("PATH").unwrap()));
+    let ran = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let whole = format!("{script}\n{said}\n{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{whole}");
+    for text in ["everything that was checked is well", "weekday", "node: reached by the others at"] {
+        assert!(said.contains(text), "{text}: {whole}");
+    }
+}
+
 #[test]
 fn a_node_with_another_secret_is_refused_and_nothing_secret_is_said() {
     let engines = FleetEngines::start();

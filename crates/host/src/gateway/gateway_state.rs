@@ -521,6 +521,7 @@ impl GatewayState {
         if profile.is_none() {
             // Paths and mistakes of files are of no use to the applications of one profile.
             status.file_problems = self.file_problems.current();
+            status.node = self.nodes.as_ref().and_then(|nodes| nodes.status());
         }
         status.profiles = self.profile_statuses(scope);
         status.profiles.retain(|profile| !is_hidden(&profile.name));

@@ -4,6 +4,7 @@ use hospes_policy::Preset;
 use serde::{Deserialize, Serialize};
 
 use crate::file_problems::FileProblem;
+use crate::server::FleetNodeStatus;
 use crate::upstream::{UpstreamState, UpstreamStatus};
 
 /// A profile and the servers that it shows.
@@ -48,6 +49,9 @@ pub struct HostStatus {
     /// Problems with the audit record: it was broken when the host began to add to it, or it cannot be written now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_problem: Option<String>,
+    /// Status as a node of a fleet, if the host is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<FleetNodeStatus>,
     /// True if calls go unasked, because there is no policy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_policy: bool,
@@ -68,6 +72,7 @@ impl HostStatus {
             file_problems: Vec::new(),
             collisions: Vec::new(),
             record_problem: None,
+            node: None,
             without_policy: false,
             preset: None,
         }

@@ -44,5 +44,5 @@ pub(crate) use measured_connector::MeasuredConnector;
 pub use process::ServerProcess;
 pub(crate) use replies::{complete, decoded};
 pub use server_folders::ServerFolders;
-pub use server_places::{ServerHold, ServerPlace, ServerPlaces, ServerStream};
+pub use server_places::{FleetNodeStatus, ServerHold, ServerPlace, ServerPlaces, ServerStream};
 pub(crate) use upstream_server::{ServerPackage, UpstreamServer};

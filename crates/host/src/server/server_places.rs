@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hospes_model::Revision;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -51,11 +52,36 @@ impl fmt::Debug for ServerStream {
 /// Keeps the claim of a server from being given to another node. It is dropped once nothing of the server is left here.
 pub type ServerHold = Box<dyn Send + Sync>;
 
+/// Status of a node of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FleetNodeStatus {
+    /// `HOST:PORT` at which other nodes reach this one.
+    pub address: String,
+    /// Reason why the node serves no sessions at present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl FleetNodeStatus {
+    /// Creates the status of a node.
+    #[must_use]
+    pub fn new(address: impl Into<String>, problem: Option<String>) -> Self {
+        Self { address: address.into(), problem }
+    }
+}
+
 /// Nodes that run servers: those with placement `one`, and the processes of this node and of others.
 pub trait ServerPlaces: fmt::Debug + Send + Sync + 'static {
     /// Returns the present name of this node: 1 to 64 lower-case letters and digits. Tasks that only a process of this node
     /// knows are named after it. `None`, the default, for a host that is no node.
     fn node(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the status of this node; `None`, the default, for a host that is no node.
+    fn status(&self) -> Option<FleetNodeStatus> {
         None
     }
 

@@ -122,9 +122,9 @@ async fn reach(nodes: &[NodeStatus], chain: &mut DoctorChain) {
     let failed: Vec<_> = join_all(tries).await.into_iter().flatten().collect();
     if failed.is_empty() {
         let what = match nodes.len() {
-            0 => "none runs".to_owned(),
-            1 => "one runs".to_owned(),
-            count => format!("{count} run"),
+            0 => "no node runs".to_owned(),
+            1 => "one node runs".to_owned(),
+            count => format!("{count} nodes run"),
         };
         return chain.ok(&F03, what);
     }
