@@ -2,7 +2,7 @@
 
 import { left, here, WORDS } from "./approval_rows.js";
 import { body, risk, yes } from "./card.js";
-import { h } from "./dom.js";
+import { coded, h } from "./dom.js";
 import { firstLook, isIrreversible, remembered, targetsOf } from "./first_look.js";
 import { ago } from "./format.js";
 import { showNext } from "./seen.js";
@@ -27,6 +27,25 @@ function partsOf(matter, draft, change) {
   return [parts[at], ...parts.slice(0, at), ...parts.slice(at + 1)];
 }
 
+/** Number of groups of a person that a card shows. */
+const MOST_GROUPS = 8;
+
+/** Whose call it is, where it is not the reader's own: the first thing that an approver reads. */
+function ofOther({ is_own: isOwn, principal, requester_name: name, groups }) {
+  if (isOwn) return null;
+  const person = principal ?? "somebody who is not signed in";
+  return h("p", { class: "of-other", key: "other", "data-of-other": true }, h("span", { class: "soft" }, "For "), h("strong", null, name ?? person),
+    name !== undefined && h("span", { class: "soft small mono" }, ` ${person}`),
+    (groups ?? []).slice(0, MOST_GROUPS).map((group) => h("span", { class: "chip", key: group }, group)),
+    groups?.length > MOST_GROUPS && h("span", { class: "soft small", key: "more" }, `and ${groups.length - MOST_GROUPS} more groups`));
+}
+
+/** Who can allow a call that its own person cannot. */
+function waitsFor({ waits_for: groups, may_allow: mayAllow }) {
+  if (groups === undefined) return null;
+  return h("p", { class: "small waits-for", key: "waits-for", "data-waits-for": true }, "Waits for a member of ", coded(groups), mayAllow ? "." : ". You can deny it, and not allow it.");
+}
+
 /** The card of something that waits. `to` says how it stands, and what decides about it. */
 export function frame(matter, draft, to) {
   const { session, always, block, targets, values } = matter.offers;
@@ -40,7 +59,8 @@ export function frame(matter, draft, to) {
   return h("article", { class: `matter ${risk(matter)} ${isFinal ? "final" : ""} ${to.isChosen ? "chosen" : ""}`, key: matter.id, "aria-labelledby": "matter-title" },
     h("header", { class: "matter-head" },
       h("div", null, isFinal && h("p", { class: "final-mark", key: "final" }, "Cannot be undone"),
-        h("h2", { id: "matter-title", class: "call-heading" }, sentenceHeading(matter))),
+        ofOther(matter),
+        h("h2", { id: "matter-title", class: "call-heading" }, sentenceHeading(matter)), waitsFor(matter)),
       h("p", { class: "countdown", title: "No decision counts as a denial" }, h("span", { class: "until", "data-until": matter.expires_at, role: "timer" }, left(matter.expires_at)),
         h("span", { class: "soft small place" }, to.position > 0 && `${to.position} of ${to.count}, `, `asked ${ago(here(matter.asked_at))}`))),
     columns(matter, partsOf(matter, draft, to.change), draft, suggestion(matter, draft, holds, to)),
@@ -49,7 +69,7 @@ export function frame(matter, draft, to) {
       draft.problem && h("p", { class: "problem", role: "alert", key: "problem" }, draft.problem),
       h("div", { class: "choices", key: "choices" },
         h("button", { type: "button", "data-deny": true, "data-focus": true, key: "deny", disabled: to.isBusy, "aria-disabled": String(holdsAll), "aria-keyshortcuts": "d", onclick: () => to.deny() }, "Deny ", h("kbd", null, "d")),
-        choice("once", "o", yes(matter), () => to.allow()),
+        matter.may_allow && choice("once", "o", yes(matter), () => to.allow()),
         isPlan && h("button", { type: "button", "data-one-by-one": true, key: "one-by-one", disabled: to.isBusy, "aria-disabled": String(to.waits), "aria-keyshortcuts": "n", onkeydown: noEnter, onclick: () => to.oneByOne() }, "Ask one by one ", h("kbd", null, "n")),
         targets && choice("targets", "t", ["Allow and remember ", h("span", { class: "mono" }, remembered(matter.card)), " for 30 days"], () => to.allow("targets"), `You are not asked again because this target is new: ${targetsOf(matter.card).join(", ")}`),
         session && choice("session", "s", "Allow for this session", () => to.allow("session"), `For ${matter.session ?? "this session"}, with any arguments, unless the rules change`),
@@ -69,7 +89,7 @@ export function over(matter) {
   const { decided: how } = matter;
   const draft = { tab: "form", canEdit: false, value: how?.edited };
   return h("article", { class: "matter over", key: matter.id },
-    h("header", { class: "matter-head" }, h("div", null, h("h2", { class: "call-heading" }, sentenceHeading(matter)),
+    h("header", { class: "matter-head" }, h("div", null, ofOther(matter), h("h2", { class: "call-heading" }, sentenceHeading(matter)),
       h("p", { class: "small" }, h("span", { class: `ending ${kind}` }, word), how ? ` by ${how.by}, ${ago(new Date(how.at))}` : matter.node_ended ? ", because the node at which the call waited has ended" : ", because there was no decision in time or the requester disconnected",
         how?.reason && `: ${how.reason}`))),
     columns(matter, partsOf(matter, draft, () => {}), draft, null));

@@ -29,6 +29,9 @@ setInterval(() => {
 
 export const WORDS = { allowed: ["allowed", "well"], denied: ["denied", "refused"], expired: ["expired", "refused"], withdrawn: ["withdrawn", "other"], open: ["pending", "other"] };
 
+/** Whose call it is, if it is somebody else's. */
+const otherPerson = (one) => !one.is_own && h("span", { class: "small of-other" }, `for ${one.requester_name ?? one.principal ?? "somebody who is not signed in"}`);
+
 /** A waiting call: application, verb and target, then the tool and its server. */
 export function queued(one, matter, choose) {
   const [what, server] = title(one);
@@ -36,7 +39,7 @@ export function queued(one, matter, choose) {
   return h("li", { key: one.id, "data-row": true }, h("a", {
     href: `/approvals/${one.id}`, class: `queued ${risk(one)} ${one.id === matter?.id ? "here" : ""}`, "aria-current": one.id === matter?.id ? "true" : null, "data-focus": true, title: rowText(one),
     onclick: (event) => { event.preventDefault(); choose(one.id); },
-  }, h("span", { class: "what" }, h("strong", null, one.sentence.who), h("span", { class: "soft" }, ` · ${verb}`)),
+  }, otherPerson(one), h("span", { class: "what" }, h("strong", null, one.sentence.who), h("span", { class: "soft" }, ` · ${verb}`)),
   target && h("span", { class: "mono gist" }, target), h("span", { class: "soft small from" }, `${what} of ${server}`),
   h("span", { class: "until", "data-until": one.expires_at }, left(one.expires_at))));
 }
@@ -47,7 +50,7 @@ export function decided(one) {
   const [word, kind] = WORDS[one.state] ?? [one.state, "other"];
   return h("li", { class: "entry", key: one.id }, h("a", { class: "entry-line decided", href: `/approvals/${one.id}`, onclick: (event) => { event.preventDefault(); go(`/approvals/${one.id}`); } },
     h("span", { class: "when" }, ago(new Date(one.decided?.at ?? one.asked_at))), h("span", { class: `ending ${kind}` }, word),
-    h("span", { class: "what" }, rowText(one), h("span", { class: "soft small mono" }, ` ${what} of ${server}`)),
+    h("span", { class: "what" }, otherPerson(one), !one.is_own && " ", rowText(one), h("span", { class: "soft small mono" }, ` ${what} of ${server}`)),
     h("span", { class: "who soft" }, one.decided ? [one.decided.by.split(/, browser session|:/)[0], one.decided.edited !== undefined && one.card.kind !== "form" && ", edited"] : "")));
 }
 

@@ -42,7 +42,7 @@ addEventListener("pointerdown", (event) => {
 export const approvals = {
   name: "Approvals",
   path: "/approvals",
-  roles: ["member", "admin"],
+  roles: ["member", "approver", "admin"],
   icon: ["M12 3l7 3v5c0 4.6-2.9 8.4-7 10-4.1-1.6-7-5.4-7-10V6z", "M9 12l2.2 2.2L15.2 10"],
   topics: ["approvals", "grants"],
   match(at) {
@@ -66,13 +66,13 @@ export const approvals = {
     const matter = () => chosen(data, found);
     const on = (offered, run) => () => {
       const one = matter();
-      if (!one || one.state !== "open" || (offered && !one.offers[offered])) return;
+      if (!one || one.state !== "open" || (offered === "allow" ? !one.may_allow : offered && !one.offers[offered])) return;
       if (one.id !== chosenId) toast("Choose this card first: j, or a click on it. Keys decide only about a card that you chose.");
       else run(one, app);
     };
     return [
       { keys: ["d"], show: "d", does: "deny", run: on(null, (one) => deny(one, app)) },
-      { keys: ["o"], show: "o", does: "allow once", run: on(null, (one) => allow(one, app)) },
+      { keys: ["o"], show: "o", does: "allow once", run: on("allow", (one) => allow(one, app)) },
       { keys: ["n"], show: "n", does: "deny a plan, and be asked about its calls one by one", run: on(null, (one) => one.card.kind === "plan" && oneByOne(one, app)) },
       { keys: ["t"], show: "t", does: "allow and remember the target", run: on("targets", (one) => allow(one, app, "targets")) },
       { keys: ["V"], show: "V", does: "allow: the value is right, for this session", run: on("values", (one) => allow(one, app, "values")) },

@@ -19,6 +19,8 @@ pub(crate) enum EndpointAccess {
     Everyone,
     /// Members and administrators, for what is their own.
     Own,
+    /// Members, administrators and approvers, for approvals of their own calls and those that they are approvers of.
+    Decide,
     /// Everybody who is signed in: administrators and auditors for everybody's record, others for their own.
     Record,
     /// Administrators and auditors, because it is about everybody.
@@ -29,7 +31,7 @@ pub(crate) enum EndpointAccess {
     Machine,
 }
 
-use EndpointAccess::{Admin, Everybody, Everyone, Machine, Own, Record};
+use EndpointAccess::{Admin, Decide, Everybody, Everyone, Machine, Own, Record};
 
 /// Endpoints of the API, by method and path below `/api`.
 pub(crate) const ENDPOINTS: [(&str, &str, EndpointAccess); 70] = [
@@ -39,11 +41,11 @@ pub(crate) const ENDPOINTS: [(&str, &str, EndpointAccess); 70] = [
     ("GET", "/sessions", Everyone),
     ("POST", "/sessions/end", Everyone),
     ("POST", "/sessions/{id}/end", Everyone),
-    ("GET", "/approvals", Own),
-    ("GET", "/approvals/{id}", Own),
-    ("POST", "/approvals/{id}", Own),
-    ("GET", "/approvals/{id}/repeated", Own),
-    ("GET", "/approvals/{id}/signs", Own),
+    ("GET", "/approvals", Decide),
+    ("GET", "/approvals/{id}", Decide),
+    ("POST", "/approvals/{id}", Decide),
+    ("GET", "/approvals/{id}/repeated", Decide),
+    ("GET", "/approvals/{id}/signs", Decide),
     // It reads a file of this machine.
     ("GET", "/approvals/{id}/file", Machine),
     ("GET", "/grants", Own),
@@ -124,6 +126,7 @@ impl EndpointAccess {
         match self {
             Self::Everyone | Self::Record => !person.roles.is_empty(),
             Self::Own => person.has(TeamRole::Member) || person.has(TeamRole::Admin),
+            Self::Decide => Self::Own.includes(person) || person.has(TeamRole::Approver),
             Self::Everybody => person.reads_everybody(),
             Self::Admin => person.has(TeamRole::Admin),
             Self::Machine => false,

@@ -131,6 +131,7 @@ impl ApiError {
             Self::Undecided(why) => match why {
                 DecideError::Unknown => (StatusCode::NOT_FOUND, "nothing"),
                 DecideError::Over => (StatusCode::CONFLICT, "over"),
+                DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "approver"),
                 DecideError::NotOffered(_) => (StatusCode::BAD_REQUEST, "not-offered"),
                 DecideError::Edit(_) => (StatusCode::BAD_REQUEST, "edit"),
                 DecideError::Rule(_) => (StatusCode::BAD_REQUEST, "rule"),

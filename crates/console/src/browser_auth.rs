@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hospes_host::callers::local_socket::LocalPeer;
 use hospes_host::callers::{CallerLookupError, LocalCaller as Known};
-use hospes_host::deciders::{Decider, DecisionAuthor};
+use hospes_host::deciders::{Decider, DecisionAuthor, TeamDecider};
 use hospes_proto::http::AllowedHosts;
 use http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use http::request::Parts;
@@ -85,6 +85,11 @@ impl ConsoleCaller {
             Self::Person(person) => Some(person),
             Self::Browser(_) | Self::Program(_) => None,
         }
+    }
+
+    /// Returns the person of a team as somebody who reads and decides approvals.
+    pub(crate) fn decider(&self) -> Option<TeamDecider> {
+        self.person().map(TeamPerson::decider)
     }
 
     /// Returns true if something of this principal may be shown to the caller.
@@ -247,7 +252,11 @@ impl FromRequestParts<Console> for AuthorizedAuthor {
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<ConsoleCaller>().ok_or(ApiError::NoSession)?;
         let ConsoleCaller::Program(program) = caller else {
-            return Ok(Self(DecisionAuthor::person(caller.describe())));
+            let by = caller.describe();
+            return Ok(Self(match caller.decider() {
+                Some(person) => DecisionAuthor::team_person(by, person),
+                None => DecisionAuthor::person(by),
+            }));
         };
         let decider = &program.decider;
         let deciders = console.deciders();

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use axum::serve::Listener;
 use axum::{Extension, Router};
-use hospes_host::ApprovalQueue;
 use hospes_host::approvals::ConsoleRegistration;
 use hospes_host::callers::local_socket::{
     LocalListener, LocalStream, check_peer, remove_socket, remove_stale_sockets,
@@ -79,7 +78,10 @@ impl ConsoleServer {
         let origin =
             console.team().map_or_else(|| format!("http://{address}"), |team| team.origin().to_owned());
         let serving = [serving.abort_handle(), attending.abort_handle()];
-        let registration = console.queue().map(ApprovalQueue::register_console);
+        let registration = console.queue().map(|queue| match console.team() {
+            Some(_) => queue.register_team_console(),
+            None => queue.register_console(),
+        });
         Ok(Self { console, address, origin, serving, socket: None, _registration: registration })
     }
 

@@ -136,6 +136,21 @@ impl Policy {
         };
         rules.map(part).collect()
     }
+
+    /// Returns the rules with approvers. Nobody can decide what they ask about at a host whose console is not for a team.
+    #[must_use]
+    pub fn rules_with_approvers(&self) -> Vec<UnmatchedPart> {
+        let rules = self.rules().iter().filter(|rule| rule.has_approvers());
+        let part = |rule: &PolicyRule| UnmatchedPart {
+            line: rule.line(),
+            message: format!(
+                "rule {}: nobody can decide what it asks about, because `approver` names groups of people who sign in to the \
+                 console; set [console.team] in the configuration",
+                rule.number()
+            ),
+        };
+        rules.map(part).collect()
+    }
 }
 
 impl RuleSelector<'_> {

@@ -54,7 +54,8 @@
 //!
 //! Further keys of a rule are `name` and `reason` (the model receives the reason of a denial), `strong = true` (only
 //! the console may approve), `remember = false` ("always" is not offered), `review = true` (the result is shown before
-//! it is delivered). `trusted = ["git"]` at the top names the servers whose annotations are trusted.
+//! it is delivered). `approver = ["finance"]` names groups whose members decide about what the rule asks about, in place
+//! of the caller ([`RequiredApprovers`]), and `not_self = true` excludes the caller among them. `trusted = ["git"]` at the top names the servers whose annotations are trusted.
 //!
 //! # Data flow
 //!
@@ -91,6 +92,7 @@
 //! | decision | the strictest: deny, ask, allow; what no rule of the organisation matches, the user's policy decides |
 //! | `strong`, `review` | true if one layer says so |
 //! | `remember` | true if every layer that asks says so |
+//! | `approver`, `not_self` | whoever decides is in a group of each layer that names some; true if one layer says so |
 //! | `delegable` | a matching rule of the user, and no default, decides instead of this rule of the organisation |
 //! | `trusted` in rules | each layer evaluates its rules with its own list |
 //! | `trusted`, `own` elsewhere | what each layer that has the key lists |
@@ -127,6 +129,7 @@
 //! |---|---|
 //! | `policy`, `rule`, `selector`, `condition`, `verdict` | [`Policy`], its rules and layers, and what they decide |
 //! | `layer` | whose policy file it is |
+//! | `approvers` | who decides in place of the caller |
 //! | `action`, `arguments`, `effects` | what is asked: the action, its arguments, the effects of a tool |
 //! | `file`, `document` | the file, read so that all mistakes are found at once |
 //! | `pattern`, `destination`, `destination_pattern` | patterns of names, hosts and folders |
@@ -142,6 +145,7 @@
 
 mod action;
 mod addresses;
+mod approvers;
 mod arguments;
 mod call_destinations;
 mod condition;
@@ -171,6 +175,7 @@ mod wildcard_paths;
 
 pub use action::{PolicyAction, PolicyActionKind, PolicyCaller, PolicyRequest};
 pub use addresses::{AddressFinding, AddressKind, find_addresses};
+pub use approvers::RequiredApprovers;
 pub use arguments::{CallArguments, CallArgumentsError};
 pub use call_destinations::{CallDestinations, MAX_DESTINATIONS};
 pub use condition::ArgumentCondition;

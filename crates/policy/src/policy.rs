@@ -20,7 +20,7 @@ pub use labelling::{LabelSource, LabelSources};
 pub use layers::OrganizationExplanation;
 
 /// Keys of rules and labels that may have been written at the top level of the file.
-const MISPLACED_RULE_KEYS: [(&str, &str); 8] = [
+const MISPLACED_RULE_KEYS: [(&str, &str); 10] = [
     ("decide", IN_A_RULE),
     ("server", IN_A_RULE),
     ("tool", IN_A_RULE),
@@ -29,6 +29,8 @@ const MISPLACED_RULE_KEYS: [(&str, &str); 8] = [
     ("destinations", IN_A_RULE),
     ("effects", IN_A_RULE),
     ("group", IN_A_RULE),
+    ("approver", IN_A_RULE),
+    ("not_self", IN_A_RULE),
 ];
 
 /// Place where the keys of a rule belong.
@@ -260,6 +262,7 @@ impl Policy {
     #[must_use]
     pub fn refuse_by_check(&self, mut verdict: PolicyVerdict, why: String) -> PolicyVerdict {
         verdict.decision = PolicyDecision::Deny;
+        verdict.approvers = None;
         verdict.because = DecisionReason::Check(why);
         verdict
     }
@@ -272,6 +275,7 @@ impl Policy {
             because: DecisionReason::Unreadable(error.to_string()),
             may_remember: false,
             strong: false,
+            approvers: None,
             review: false,
             flow: None,
             guard: None,
@@ -311,6 +315,7 @@ fn default_verdict(action: &PolicyAction<'_>, effects: ToolEffectSet) -> PolicyV
         because: DecisionReason::Ordinary(ordinary),
         may_remember: decision == PolicyDecision::Ask && ordinary != DefaultReason::Dangerous,
         strong: false,
+        approvers: None,
         review: false,
         flow: None,
         guard: None,

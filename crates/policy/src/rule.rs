@@ -3,6 +3,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::action::{PolicyAction, PolicyActionKind, PolicyRequest};
+use crate::approvers::RequiredApprovers;
 use crate::arguments::ArgumentPointer;
 use crate::condition::ArgumentCondition;
 use crate::destination_pattern::DestinationPattern;
@@ -41,6 +42,8 @@ pub struct PolicyRule {
     until: Option<(String, Timestamp)>,
     strong: bool,
     remember: bool,
+    /// People who decide in place of the caller.
+    approvers: Option<RequiredApprovers>,
     review: bool,
     /// True if a rule of a lower layer may loosen this one.
     delegable: bool,
@@ -158,9 +161,12 @@ impl PolicyRule {
             said.push(("destinations".to_owned(), format!("at {}", places.join(" or "))));
         }
         said.extend(self.until.iter().map(|(until, _)| ("until".to_owned(), until.clone())));
+        said.extend(self.approvers.iter().map(|approvers| ("approver".to_owned(), approvers.to_string())));
+        let is_other = self.approvers.as_ref().is_some_and(RequiredApprovers::excludes_requester);
         let flags = [
             ("strong", self.strong, true),
             ("remember", !self.remember, false),
+            ("not_self", is_other, true),
             ("review", self.review, true),
             ("delegable", self.delegable, true),
         ];
@@ -174,6 +180,12 @@ impl PolicyRule {
     #[must_use]
     pub fn has_groups(&self) -> bool {
         self.group.is_some()
+    }
+
+    /// Returns true if the rule names people who decide in place of the caller.
+    #[must_use]
+    pub fn has_approvers(&self) -> bool {
+        self.approvers.is_some()
     }
 
     /// Returns the conditions on names of servers and their items.
@@ -343,8 +355,10 @@ impl PolicyRule {
                 name: self.name.clone(),
                 reason: self.reason.clone(),
             },
-            may_remember: self.decision == PolicyDecision::Ask && self.remember,
-            strong: self.strong,
+            // What others have approved is one call, which the caller cannot make again.
+            may_remember: self.decision == PolicyDecision::Ask && self.remember && self.approvers.is_none(),
+            strong: self.strong || self.approvers.is_some(),
+            approvers: self.approvers.clone(),
             review: self.review,
             flow: None,
             guard: None,

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crate::approvers::RequiredApprovers;
 use crate::document::KeywordTable;
 use crate::flow::SessionFlow;
 use crate::layer::PolicyLayer;
@@ -45,6 +46,9 @@ pub struct PolicyVerdict {
     pub may_remember: bool,
     /// True if only the console may approve. An application that answers for its user may be the one that asks.
     pub strong: bool,
+    /// People who decide in place of the person whose call it is. `None` if that person does. Then `strong` is true and
+    /// `may_remember` false.
+    pub approvers: Option<RequiredApprovers>,
     /// True if the result is shown to the person before it is delivered.
     pub review: bool,
     /// Data that the call could send out, if this is a reason to ask.

@@ -194,7 +194,9 @@ fn draw_keys(frame: &mut Frame<'_>, state: &ScreenState, area: Rect) {
                 if matches!(approval.card, hospes_host::approvals::ApprovalCard::Form(_)) {
                     keys.push(("f", "fill in", true));
                 }
-                keys.push(("o", approve_label(approval), armed));
+                if approval.approvers.is_none() {
+                    keys.push(("o", approve_label(approval), armed));
+                }
                 if matches!(approval.card, hospes_host::approvals::ApprovalCard::Plan(_)) {
                     keys.push(("n", "one by one", true));
                 }

@@ -438,6 +438,12 @@ impl ScreenState {
 
     fn allow(&mut self, scope: ApprovalScope, words: String) -> Option<ScreenEffect> {
         let approval = self.selected_approval()?.clone();
+        if let Some(approvers) = &approval.approvers {
+            let words =
+                format!("only a member of {approvers} can allow this, at the team's console (d: deny it)");
+            self.said = Some((MessageTone::Plain, words));
+            return None;
+        }
         if !self.may_allow() {
             return None;
         }

@@ -319,7 +319,7 @@ fn keys(approval: &Approval, draft: &ApprovalDraft) -> String {
         ("d", "deny (with reason)", true),
         ("b", "deny always", offers.block),
         ("f", "fill in", matches!(approval.card, ApprovalCard::Form(_))),
-        ("o", allows, true),
+        ("o", allows, approval.approvers.is_none()),
         ("n", "ask one by one", matches!(approval.card, ApprovalCard::Plan(_))),
         ("t", "once, remember target", offers.targets),
         ("s", "session", offers.session),

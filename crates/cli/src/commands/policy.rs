@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use hospes_host::Host;
-use hospes_host::config::nearest;
+use hospes_host::config::{HostConfig, nearest};
 use hospes_host::upstream::UpstreamState;
 use hospes_policy::{
     CallArguments, CallEffect, DecisionReason, FlowLabels, KnownLabels, KnownTool, LabelSource, LabelSources,
@@ -24,7 +24,7 @@ use crate::policy_files::{LayeredPolicies, PolicyFiles};
 use crate::settings::load_without_secrets;
 
 /// Keys of a rule that are not conditions.
-const OPTION_KEYS: [&str; 4] = ["strong", "remember", "review", "delegable"];
+const OPTION_KEYS: [&str; 6] = ["strong", "remember", "approver", "not_self", "review", "delegable"];
 
 pub(crate) async fn run(args: PolicyCommand, output: CliOutput) -> CliResult {
     match args {
@@ -144,10 +144,10 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     let rules = user.unwrap_or_else(Rules::without_rules);
     let known = configured_servers(&file.config, output).await;
     let servers: Vec<_> = known.iter().flatten().map(|one| one.server.clone()).collect();
-    let reads_groups = reads_groups(&file.config);
+    let people = RulePeople::of(&file.config);
     let unmatched = |rules: &Rules| {
         let mut found = if known.is_some() { rules.unmatched(&servers) } else { Vec::new() };
-        found.extend(if reads_groups { Vec::new() } else { rules.rules_with_groups() });
+        found.extend(people.unmatched(rules));
         found
     };
     let found = unmatched(&rules);
@@ -185,11 +185,41 @@ async fn check(file: &PolicyFileArgs, output: CliOutput) -> CliResult {
     Ok(())
 }
 
-/// Returns true if a host with these files reads the groups of callers, or if the files cannot be read.
-fn reads_groups(files: &[PathBuf]) -> bool {
-    let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
-    let auth = load_without_secrets(&files).map(|loaded| loaded.config.auth);
-    auth.map_or(true, |auth| auth.is_some_and(|auth| auth.groups_claim.is_some()))
+/// People that a host knows to whom rules can refer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RulePeople {
+    /// True if the groups of callers are read.
+    reads_groups: bool,
+    /// True if people of a team sign in to the console.
+    has_team: bool,
+}
+
+impl RulePeople {
+    /// Returns the people of a host with this configuration.
+    pub(crate) fn of_config(config: &HostConfig) -> Self {
+        let reads_groups = config.auth.as_ref().is_some_and(|auth| auth.groups_claim.is_some());
+        Self { reads_groups, has_team: config.console_team.is_some() }
+    }
+
+    /// Returns the people of a host with these files. If they cannot be read, nothing is wrong with the rules.
+    pub(crate) fn of(files: &[PathBuf]) -> Self {
+        let files = ConfigFileArgs { config: files.to_vec(), allow_unset: true, strict: false };
+        let unknown = Self { reads_groups: true, has_team: true };
+        load_without_secrets(&files).map_or(unknown, |loaded| Self::of_config(&loaded.config))
+    }
+
+    /// Returns true if the groups of callers are read.
+    pub(crate) fn reads_groups(self) -> bool {
+        self.reads_groups
+    }
+
+    /// Returns the rules that refer to people whom the host does not know.
+    pub(crate) fn unmatched(self, rules: &Rules) -> Vec<UnmatchedPart> {
+        let mut found = if self.reads_groups { Vec::new() } else { rules.rules_with_groups() };
+        found.extend(if self.has_team { Vec::new() } else { rules.rules_with_approvers() });
+        found.sort_by_key(|one| one.line);
+        found
+    }
 }
 
 fn count_rules(policy: &Rules) -> String {
@@ -208,9 +238,9 @@ fn value(unmatched: &UnmatchedPart) -> Value {
     json!({ "line": unmatched.line, "message": unmatched.message })
 }
 
-/// Warns once about each rule that matches nothing that the servers offer, and about rules with groups unless the host
-/// reads those. Checks when all servers have started, when lists change, and when the policy is reloaded. Never returns.
-pub(super) async fn report(host: &Host, reads_groups: bool, output: CliOutput) -> Infallible {
+/// Warns once about each rule that matches nothing that the servers offer, or that refers to people whom the host does not
+/// know. Checks when all servers have started, when lists change, and when the policy is reloaded. Never returns.
+pub(super) async fn report(host: &Host, people: RulePeople, output: CliOutput) -> Infallible {
     let Some(guard) = host.guard() else { return std::future::pending().await };
     // Subscribed before the policy is read, so that no replacement is missed.
     let mut replaced = guard.policy_changes();
@@ -221,10 +251,8 @@ pub(super) async fn report(host: &Host, reads_groups: bool, output: CliOutput) -
         let is_starting = host.status().servers.iter().any(|server| server.state == UpstreamState::Starting);
         if let Some(policy) = guard.policy().filter(|_| !is_starting) {
             let mut found = unmatched_rules(host, &policy);
-            if !reads_groups {
-                let layers = policy.organization().into_iter().chain([&*policy]);
-                found.extend(layers.flat_map(Rules::rules_with_groups));
-            }
+            let layers = policy.organization().into_iter().chain([&*policy]);
+            found.extend(layers.flat_map(|layer| people.unmatched(layer)));
             warn(found.iter().filter(|one| said.insert(one.to_string())), output);
         }
         // Both futures only wait for changes, so that dropping one loses nothing.
@@ -539,6 +567,7 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
         output.value(&json!({
             "decision": verdict.decision.to_string(),
             "because": verdict.why(),
+            "approvers": verdict.approvers,
             "rule": rule,
             "steps": steps,
             "layers": facts.layers.as_ref().map(LayerVerdicts::value),
@@ -568,6 +597,10 @@ fn show(verdict: &PolicyVerdict, facts: &DecisionFacts, output: CliOutput) -> Cl
     if let Some((labels, sources)) = facts.labels {
         lines.push(paint(DIM, words(labels)));
         lines.extend(built_in_words(labels, sources).map(|line| paint(DIM, line)));
+    }
+    if let Some(approvers) = &verdict.approvers {
+        let caller = if approvers.excludes_requester() { ", and never the caller" } else { "" };
+        lines.push(printable(&format!("approver: a member of {approvers}{caller}")));
     }
     let colour = match verdict.decision {
         PolicyDecision::Allow => GREEN,

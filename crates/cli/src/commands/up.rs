@@ -138,7 +138,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
         hosts.into_iter().chain(authorization.as_ref().map(|auth| auth.host.clone())).collect();
     let mut ending = InterruptListener::new()?;
     let callers_rule = config.callers;
-    let reads_groups = config.auth.as_ref().is_some_and(|auth| auth.groups_claim.is_some());
+    let people = policy::RulePeople::of_config(&config);
     let notifications = NotificationSettings {
         desktop: config.desktop_notifications.unwrap_or(true),
         channels: std::mem::take(&mut config.notifications),
@@ -147,7 +147,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let fleet = shared.map(|shared| shared.for_host(member.clone()));
     let host = start(&args.host, config, accounts, fleet, output).await?;
     let rounds = request_state(&host)?;
-    warn_of_unread_groups(&host, reads_groups, output);
+    warn_of_unread_groups(&host, people, output);
     let build = |gateway, path: &str, servers: Option<HostServers>| {
         endpoint(gateway, rounds.clone(), (path, servers), (&hosts, &origins), member.as_ref())
     };
@@ -258,7 +258,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
             never = reload.follow(&host, &args.host, changed, events) => match never {},
             never = waiting::report(&host, events) => match never {},
             never = new_servers::report(&host, begun, events) => match never {},
-            never = policy::report(&host, reads_groups, output) => match never {},
+            never = policy::report(&host, people, output) => match never {},
             never = scraping => match never {},
             never = serving_nodes => match never {},
             never = sweep::repeat() => match never {},
@@ -471,8 +471,9 @@ async fn hand_over(member: &FleetMember, (main, others): (&Endpoint, &EndpointSe
 
 /// Creates an endpoint. The shared one also serves HTTP+SSE, and answers at unknown paths with what `servers` has.
 /// Warns of profiles that nobody can use.
-fn warn_of_unread_groups(host: &Host, reads_groups: bool, output: CliOutput) {
-    for profile in host.profiles().iter().filter(|profile| !reads_groups && profile.groups.is_some()) {
+fn warn_of_unread_groups(host: &Host, people: policy::RulePeople, output: CliOutput) {
+    for profile in host.profiles().iter().filter(|profile| !people.reads_groups() && profile.groups.is_some())
+    {
         output.warn(format!(
             "nobody can use the profile `{}`, because it has `groups` and no groups are read; set `groups_claim` under [auth]",
             profile.name

@@ -149,6 +149,13 @@ fn rules_about_unknown_servers_and_tools_are_found() {
     write("time", "now");
     let (_, found) = doctor(&house, &[]);
     assert_eq!(check(&found, "host", "H13")["status"], "ok", "{found:#}");
+    // Nobody can decide, because nobody signs in.
+    house.write(
+        "config/hospes/policy.toml",
+        "[[rule]]\ndecide = 'ask'\nserver = 'time'\napprover = 'finance'\n",
+    );
+    let (_, found) = doctor(&house, &[]);
+    assert_found(&found, "host", "H13", "warning", "nobody can decide about", "hospes policy check");
 }
 
 #[test]

@@ -144,3 +144,34 @@ fn rules_that_fit_no_tool_are_pointed_out() {
     let told: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!((&told["unseen"], &told["unmatched"][0]["line"]), (&json!([]), &json!(1)));
 }
+
+/// A rule that names approvers needs a console to which people sign in.
+#[test]
+fn a_rule_whose_approvers_cannot_sign_in_is_pointed_out() {
+    let house =
+        house("[[rule]]\ndecide = 'ask'\nserver = 'git'\napprover = ['finance', 'board']\nnot_self = true\n");
+    let unmatched = || {
+        let checked = house.run(&["--json", "policy", "check"]);
+        let told: Value = serde_json::from_str(&checked.stdout).unwrap();
+        told["unmatched"].as_array().unwrap().clone()
+    };
+    let said = unmatched();
+    assert_eq!((said.len(), &said[0]["line"]), (1, &json!(1)), "{said:?}");
+    let message = said[0]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("rule 1: nobody can decide") && message.contains("[console.team]"),
+        "{message}"
+    );
+    let tested = house.run(&["policy", "test", "git", "log"]);
+    let line = "approver: a member of `finance` or `board`, and never the caller";
+    assert!(tested.stdout.contains(line), "{tested:?}");
+    let tested = house.run(&["--json", "policy", "test", "git", "log"]);
+    let told: Value = serde_json::from_str(&tested.stdout).unwrap();
+    assert_eq!(told["approvers"], json!({ "groups": [["finance", "board"]], "not_self": true }));
+    let file = house.path("config/hospes/config.toml");
+    let config = std::fs::read_to_string(&file).unwrap_or_default();
+    let team = "\n[console.team]\nissuer = 'https://login.example'\nclient_id = 'c'\npublic_url = 'https://console.example'\n\
+                [console.team.roles]\nmember = ['staff']\napprover = ['finance']\n";
+    house.write("config/hospes/config.toml", &format!("{config}{team}"));
+    assert_eq!(unmatched(), Vec::<Value>::new());
+}

@@ -4,13 +4,16 @@ use std::path::{Component, Path, PathBuf};
 
 use axum::extract::{Path as UrlPath, State};
 use axum::{Extension, Json};
-use hospes_host::approvals::{Approval, ApprovalCard, ApprovalSentence, CallCard, CallContent};
+use hospes_host::approvals::{
+    Approval, ApprovalCard, ApprovalRights, ApprovalSentence, CallCard, CallContent,
+};
+use hospes_host::deciders::TeamDecider;
 use hospes_policy::visible_line;
 use hospes_store::{AuditEntryKind, AuditOutcome, AuditQuery};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::approvals::own_approval;
+use super::approvals::visible_approval;
 use crate::api_error::{ApiError, ApiResult};
 use crate::browser_auth::ConsoleCaller;
 use crate::console::Console;
@@ -22,18 +25,41 @@ pub(super) struct ApprovalView {
     #[serde(flatten)]
     approval: Approval,
     sentence: ApprovalSentence,
+    /// True if the call is one of the caller's own. Always without a team.
+    is_own: bool,
+    /// True if the caller can allow it, and not only deny it.
+    may_allow: bool,
+    /// Names of the groups whose members can allow it, as text. `None` if the person whose call it is decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
+    /// Display name of the person whose call it is, for approvers. It identifies nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requester_name: Option<String>,
     /// Kind of content of a call, with the names of its arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<CallContent>,
 }
 
-impl From<Approval> for ApprovalView {
-    fn from(approval: Approval) -> Self {
+impl ApprovalView {
+    /// Creates the view of an approval for a person of a team, or for those at the machine of the host.
+    pub(super) fn new(approval: Approval, person: Option<&TeamDecider>) -> Self {
         let content = match &approval.card {
             ApprovalCard::Call(card) => Some(CallContent::of(card)),
             _ => None,
         };
-        Self { sentence: ApprovalSentence::of(&approval), content, approval }
+        let ApprovalRights { is_own, may_allow, .. } = approval.rights_of(person).unwrap_or_default();
+        let waits_for = approval.approvers.as_ref().map(ToString::to_string);
+        let sentence = ApprovalSentence::of(&approval);
+        Self { sentence, is_own, may_allow, waits_for, requester_name: None, content, approval }
+    }
+
+    /// Returns the principal of somebody else, whose call it is.
+    pub(super) fn other_principal(&self) -> Option<&str> {
+        self.approval.principal.as_deref().filter(|_| !self.is_own)
+    }
+
+    pub(super) fn set_requester_name(&mut self, name: Option<String>) {
+        self.requester_name = name;
     }
 }
 
@@ -43,7 +69,7 @@ pub(super) async fn file(
     Extension(caller): Extension<ConsoleCaller>,
     UrlPath(id): UrlPath<String>,
 ) -> ApiResult<FileOnDisk> {
-    let approval = own_approval(&console, &caller, &id)?;
+    let approval = visible_approval(&console, &caller, &id)?;
     let path = match &approval.card {
         ApprovalCard::Call(card) => written_path(card),
         _ => None,
@@ -69,7 +95,7 @@ pub(super) async fn signs(
     Extension(caller): Extension<ConsoleCaller>,
     UrlPath(id): UrlPath<String>,
 ) -> ApiResult<SignsResponse> {
-    let approval = own_approval(&console, &caller, &id)?;
+    let approval = visible_approval(&console, &caller, &id)?;
     let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(SignsResponse::default())) };
     let mut signs = Vec::new();
     if is_first_call(&console, &caller, &approval, &card.name).await? {
@@ -114,7 +140,7 @@ async fn is_first_call(
         .with_server(&*approval.server)
         .with_limit(MAX_EARLIER);
     query.subject = Some(name.to_owned());
-    query.principal = caller.person().map(|person| person.principal.clone());
+    query.principal = caller.person().and_then(|_| approval.principal.clone());
     let found = audit.search(query).await?;
     let is_done = |ending: Option<AuditOutcome>| {
         !matches!(ending, None | Some(AuditOutcome::Asked | AuditOutcome::Refused))

@@ -1,5 +1,7 @@
 //! Routes of pending approvals, decisions, grants and rules.
 
+use std::collections::HashMap;
+
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use hospes_host::ApprovalQueue;
@@ -20,6 +22,9 @@ use crate::rule_edits::text_digest;
 
 /// Maximum number of closed approvals in a response.
 const MAX_RECENT: usize = 50;
+
+/// Maximum number of people whose display names one response looks up.
+const MAX_NAMES: usize = 32;
 
 /// Time range in which the calls are counted that a suggested permission would have decided.
 const REPEATED_RANGE: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -44,14 +49,14 @@ pub(super) struct ApprovalsResponse {
     now: Timestamp,
 }
 
-/// Returns an approval of the caller: of a call of their own, if there is a team. Others do not exist for the caller.
-pub(super) fn own_approval(
+/// Returns an approval that exists for the caller: if there is a team, of a call of their own, or one that the caller is
+/// an approver of.
+pub(super) fn visible_approval(
     console: &Console,
     caller: &ConsoleCaller,
     id: &str,
 ) -> Result<Approval, ApiError> {
-    let found = require_approvals(console)?.get(id);
-    let found = found.filter(|approval| caller.owns(approval.principal.as_deref()));
+    let found = require_approvals(console)?.get_of(id, caller.decider().as_ref());
     Ok(found.ok_or(DecideError::Unknown)?)
 }
 
@@ -60,15 +65,32 @@ pub(super) async fn list(
     Extension(caller): Extension<ConsoleCaller>,
 ) -> Json<ApprovalsResponse> {
     let (mut open, mut recent) = (Vec::new(), Vec::new());
+    let person = caller.decider();
     if let Some(queue) = console.queue() {
-        (open, recent) = (queue.pending(), queue.recent());
-        let is_own = |approval: &Approval| caller.owns(approval.principal.as_deref());
-        open.retain(is_own);
-        recent.retain(is_own);
+        (open, recent) = (queue.pending_of(person.as_ref()), queue.recent_of(person.as_ref()));
         recent.truncate(MAX_RECENT);
     }
-    let views = |list: Vec<Approval>| list.into_iter().map(ApprovalView::from).collect();
-    Json(ApprovalsResponse { open: views(open), recent: views(recent), now: Timestamp::now() })
+    let view = |approval| ApprovalView::new(approval, person.as_ref());
+    let views = |list: Vec<Approval>| list.into_iter().map(view).collect();
+    let (mut open, recent): (Vec<ApprovalView>, _) = (views(open), views(recent));
+    name_requesters(&console, &mut open).await;
+    Json(ApprovalsResponse { open, recent, now: Timestamp::now() })
+}
+
+/// Adds the display names of the people whose calls these are, as far as they are signed in, to approvals of others.
+async fn name_requesters(console: &Console, views: &mut [ApprovalView]) {
+    let Some(team) = console.team() else { return };
+    let mut names: HashMap<String, Option<String>> = HashMap::new();
+    for view in views {
+        let Some(principal) = view.other_principal().map(str::to_owned) else { continue };
+        let name = match names.get(&principal) {
+            Some(name) => name.clone(),
+            None if names.len() >= MAX_NAMES => continue,
+            None => team.name_of(&principal).await,
+        };
+        names.insert(principal, name.clone());
+        view.set_requester_name(name);
+    }
 }
 
 pub(super) async fn show(
@@ -76,7 +98,10 @@ pub(super) async fn show(
     Extension(caller): Extension<ConsoleCaller>,
     Path(id): Path<String>,
 ) -> ApiResult<ApprovalView> {
-    Ok(Json(own_approval(&console, &caller, &id)?.into()))
+    let approval = visible_approval(&console, &caller, &id)?;
+    let mut view = ApprovalView::new(approval, caller.decider().as_ref());
+    name_requesters(&console, std::slice::from_mut(&mut view)).await;
+    Ok(Json(view))
 }
 
 /// Calls of the last days that a suggested permission would have decided.
@@ -96,7 +121,7 @@ pub(super) async fn repeated(
     Extension(caller): Extension<ConsoleCaller>,
     Path(id): Path<String>,
 ) -> ApiResult<RepeatedResponse> {
-    let approval = own_approval(&console, &caller, &id)?;
+    let approval = visible_approval(&console, &caller, &id)?;
     let ApprovalCard::Call(card) = &approval.card else { return Ok(Json(RepeatedResponse::default())) };
     let (Some(repeated), Some(audit)) = (&card.repeated, console.audit()) else {
         return Ok(Json(RepeatedResponse::default()));
@@ -106,7 +131,7 @@ pub(super) async fn repeated(
         .with_server(&*approval.server)
         .with_limit(MAX_REPEATED_COUNTED);
     query.subject = Some(card.name.clone());
-    query.principal = caller.person().map(|person| person.principal.clone());
+    query.principal = caller.person().and_then(|_| approval.principal.clone());
     query.since = Timestamp::now().checked_sub(REPEATED_RANGE).ok();
     let mut found = RepeatedResponse { is_exact: true, ..RepeatedResponse::default() };
     for recorded in audit.search(query).await? {
@@ -141,9 +166,8 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     JsonBody(decision): JsonBody<ApprovalDecision>,
 ) -> ApiResult<ApprovalView> {
-    // The principal of an approval never changes, so nothing can come between this and the decision.
-    own_approval(&console, &caller, &id)?;
-    Ok(Json(require_approvals(&console)?.decide(&id, decision, by).await?.into()))
+    let decided = require_approvals(&console)?.decide(&id, decision, by).await?;
+    Ok(Json(ApprovalView::new(decided, caller.decider().as_ref())))
 }
 
 #[derive(Serialize)]

@@ -8,6 +8,9 @@ use hospes_auth::{GroupsClaim, ReadGroupsError};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+/// Maximum length of the name of a group that a rule of the policy can name, in bytes.
+const MAX_GROUP_NAME: usize = hospes_policy::RequiredApprovers::MAX_GROUP_LENGTH;
+
 /// Role of a person at a console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -15,6 +18,8 @@ use serde_json::{Map, Value};
 pub enum TeamRole {
     /// Sees and decides approvals of own calls, and sees own permissions, sessions and activity.
     Member,
+    /// Sees and decides approvals for which a rule of the policy names one of their groups, and none of their own.
+    Approver,
     /// Sees servers, definitions, rules and everybody's record, besides what a member does.
     Admin,
     /// Reads everybody's record, without arguments of calls.
@@ -23,19 +28,20 @@ pub enum TeamRole {
 
 /// There is no role of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no role is named `{0}`: expected `admin`, `auditor` or `member`")]
+#[error("no role is named `{0}`: expected `admin`, `approver`, `auditor` or `member`")]
 #[non_exhaustive]
 pub struct InvalidTeamRole(pub String);
 
 impl TeamRole {
     /// All roles.
-    pub const ALL: [Self; 3] = [Self::Member, Self::Admin, Self::Auditor];
+    pub const ALL: [Self; 4] = [Self::Member, Self::Approver, Self::Admin, Self::Auditor];
 
     /// Returns its name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Member => "member",
+            Self::Approver => "approver",
             Self::Admin => "admin",
             Self::Auditor => "auditor",
         }
@@ -90,18 +96,22 @@ impl TeamRoles {
         self.claim.name()
     }
 
-    /// Returns the groups of a person that have a role.
+    /// Returns the groups of a person who has a role. A rule of the policy may name groups without one, except those with
+    /// a name that no rule can have.
     ///
     /// # Errors
-    /// If there is none, why.
+    /// If no group has a role, why.
     pub(crate) fn known_groups(&self, claims: &Map<String, Value>) -> Result<Vec<String>, NoRole> {
         let is_known = |group: &String| self.groups.values().flatten().any(|known| known == group);
+        let may_be_named = |group: &String| group.len() <= MAX_GROUP_NAME || is_known(group);
         let groups = self.claim.read(claims).map_err(|error| match error {
             ReadGroupsError::Overage | ReadGroupsError::TooMany => NoRole::Overage,
             _ => NoRole::NoClaim,
         })?;
-        let known: Vec<String> = groups.into_iter().filter(is_known).collect();
-        if known.is_empty() { Err(NoRole::NoGroup) } else { Ok(known) }
+        if !groups.iter().any(is_known) {
+            return Err(NoRole::NoGroup);
+        }
+        Ok(groups.into_iter().filter(may_be_named).collect())
     }
 
     /// Returns the roles of these groups.
@@ -132,6 +142,9 @@ mod tests {
         };
         assert_eq!(of(json!({ "groups": ["it", "x"] })), Ok(vec!["member", "admin"]));
         assert_eq!(of(json!({ "groups": "staff" })), Ok(vec!["member"]));
+        let claims = json!({ "groups": ["staff", "finance", "x".repeat(257)] });
+        let kept = roles.known_groups(claims.as_object().unwrap()).unwrap();
+        assert_eq!(kept, ["staff", "finance"], "a rule may name the second");
         for none in [json!(["IT"]), json!(["it "]), json!([]), json!(["admin"]), json!([["it"]])] {
             assert_eq!(of(json!({ "groups": none })), Err(NoRole::NoGroup), "{none}");
         }

@@ -40,7 +40,7 @@ pub(crate) struct OpenedTeamSession {
 struct SessionBody {
     subject: String,
     name: String,
-    /// Groups of the person that have a role.
+    /// Groups of the person.
     groups: Vec<String>,
     browser: String,
     refresh_token: Option<String>,
@@ -86,7 +86,7 @@ impl TeamConsole {
         let body = SessionBody {
             subject,
             name: name.clone(),
-            groups,
+            groups: groups.clone(),
             browser: browser.chars().take(MAX_BROWSER).collect(),
             refresh_token,
             confirmed: now,
@@ -109,7 +109,7 @@ impl TeamConsole {
         }
         Ok(OpenedTeamSession {
             secret,
-            person: TeamPerson { session: id, session_key: key, principal, name, roles },
+            person: TeamPerson { session: id, session_key: key, principal, name, roles, groups },
         })
     }
 
@@ -133,7 +133,8 @@ impl TeamConsole {
         }
         let ConsoleSession { key, id, person, .. } = session;
         let (session_key, principal) = (key, person);
-        Ok(Some(Arc::new(TeamPerson { session: id, session_key, principal, name: body.name, roles })))
+        let SessionBody { name, groups, .. } = body;
+        Ok(Some(Arc::new(TeamPerson { session: id, session_key, principal, name, roles, groups })))
     }
 
     /// Returns true if a session has not ended.
@@ -191,6 +192,15 @@ impl TeamConsole {
             Some(TeamSessionSummary { session, name: body.name, person })
         };
         Ok(found.into_iter().filter_map(shown).collect())
+    }
+
+    /// Returns the display name of a person who is signed in to the console. `None` if the person is not, or if the state
+    /// does not answer: it identifies nobody.
+    pub(crate) async fn name_of(&self, principal: &str) -> Option<String> {
+        let found = self.records.list(Some(principal.to_owned()), Timestamp::now(), IDLE_LIFETIME).await;
+        let found = found.inspect_err(|error| tracing::warn!(%error, "names of people cannot be read"));
+        let latest = found.ok()?.into_iter().next()?;
+        serde_json::from_str::<SessionBody>(&latest.body).ok().map(|body| body.name)
     }
 
     /// Ends a session that a person may end: one of their own, or any for an administrator.

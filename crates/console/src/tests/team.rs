@@ -1,8 +1,11 @@
 //! A console for a team, at two nodes that share their state.
 
+mod approvers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hospes::transport::http_server::PrincipalGroups;
 use hospes::{Call, Context, Outcome, Peer, Service as _};
 use hospes_host::ApprovalQueue;
 use hospes_host::approvals::{ApprovalNodes, EndedNodes};
@@ -124,21 +127,33 @@ impl Team {
         Self::with_record(None).await
     }
 
+    /// Two nodes with these rules.
+    async fn with_rules(rules: &str) -> Self {
+        Self::with(None, rules).await
+    }
+
     /// Two nodes whose logs are shipped to one record.
     async fn with_record(record: Option<&AuditReader>) -> Self {
+        Self::with(record, "[[rule]]\ndecide = 'ask'\nserver = 'notes'").await
+    }
+
+    async fn with(record: Option<&AuditReader>, rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let provider = Arc::new(Provider::default());
         let groups = [
             ("ann", json!(["staff"])),
             ("bob", json!(["staff"])),
+            ("fay", json!(["finance", "reviewers"])),
+            ("fred", json!(["staff", "finance"])),
+            ("aud", json!(["audit", "finance"])),
             ("root", json!(["it"])),
             ("audrey", json!("audit")),
             ("guest", json!(["guests"])),
         ];
         *provider.groups.lock() = groups.map(|(name, groups)| (name.to_owned(), groups)).into();
         let nodes = [
-            Self::node("one", &folder, &provider, record).await,
-            Self::node("two", &folder, &provider, record).await,
+            Self::node("one", &folder, &provider, (record, rules)).await,
+            Self::node("two", &folder, &provider, (record, rules)).await,
         ];
         Self { nodes, provider, _folder: folder }
     }
@@ -147,14 +162,13 @@ impl Team {
         name: &'static str,
         folder: &TempDir,
         provider: &Arc<Provider>,
-        record: Option<&AuditReader>,
+        (record, rules): (Option<&AuditReader>, &str),
     ) -> (Host, ConsoleServer, AuditLog) {
         let file = |ending: &str| folder.path().join(format!("{name}.{ending}"));
         let audit = AuditLog::open(file("db"), file("key")).unwrap();
         let state = StateStore::open(folder.path().join("state.db")).unwrap();
         let queue = ApprovalQueue::open_shared(&state, Arc::new(TestNode(name))).await.unwrap();
-        let policy =
-            Policy::read("[[rule]]\ndecide = 'ask'\nserver = 'notes'", &PolicyEnvironment::default());
+        let policy = Policy::read(rules, &PolicyEnvironment::default());
         let guard = PolicyEnforcer::new(policy.unwrap()).with_audit(audit.clone()).keeping_arguments(true);
         let mut guard = guard.with_approvals(queue);
         if let Some(record) = record {
@@ -167,6 +181,7 @@ impl Team {
             "groups",
             [
                 (TeamRole::Member, vec!["staff".to_owned()]),
+                (TeamRole::Approver, vec!["reviewers".to_owned()]),
                 (TeamRole::Admin, vec!["it".to_owned()]),
                 (TeamRole::Auditor, vec!["audit".to_owned()]),
             ],
@@ -253,7 +268,10 @@ impl Team {
             None => peer,
         };
         let params = json!({ "name": "notes__write", "arguments": { "path": "/a", "text": "x" } });
-        let call = Call::new(Method::ToolsCall, params.into(), Context::builder(Arc::new(peer)).build());
+        let mut extensions = http::Extensions::new();
+        extensions.insert(PrincipalGroups::new(["staff".to_owned(), "sales".to_owned()]));
+        let context = Context::builder(Arc::new(peer)).extensions(extensions).build();
+        let call = Call::new(Method::ToolsCall, params.into(), context);
         let gateway = host.gateway();
         let calling = tokio::spawn(async move {
             match gateway.call(call).await {
@@ -605,6 +623,7 @@ async fn each_role_reaches_the_endpoints_of_the_table_and_no_others() {
         ("ann", TeamRole::Member, team.sign_in("ann").await),
         ("root", TeamRole::Admin, team.sign_in("root").await),
         ("audrey", TeamRole::Auditor, team.sign_in("audrey").await),
+        ("fay", TeamRole::Approver, team.sign_in("fay").await),
     ];
     for (method, path, access) in ENDPOINTS {
         // These are before a session, the stream does not end, and one's own session is to go on.
@@ -624,6 +643,7 @@ async fn each_role_reaches_the_endpoints_of_the_table_and_no_others() {
                 principal: String::new(),
                 name: String::new(),
                 roles: [*role].into(),
+                groups: Vec::new(),
             });
             let is_refused = answer.status == 403 && ["role", "machine"].contains(&&*answer.code());
             assert_eq!(is_refused, !may, "{name} {method} {path}: {answer:?}");
@@ -634,13 +654,16 @@ async fn each_role_reaches_the_endpoints_of_the_table_and_no_others() {
             );
         }
     }
-    for (role, has) in [(TeamRole::Member, 18), (TeamRole::Admin, 32), (TeamRole::Auditor, 11)] {
+    for (role, has) in
+        [(TeamRole::Member, 18), (TeamRole::Approver, 15), (TeamRole::Admin, 32), (TeamRole::Auditor, 11)]
+    {
         let person = TeamPerson {
             session: String::new(),
             session_key: String::new(),
             principal: String::new(),
             name: String::new(),
             roles: [role].into(),
+            groups: Vec::new(),
         };
         let reached = ENDPOINTS.iter().filter(|(.., access)| access.includes(&person)).count();
         assert_eq!(reached, has, "{role}: a change of the table is looked at here as well");

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use hospes_model::RawJson;
-use hospes_policy::{CallEffect, GuardCause, SessionFlow, ToolEffectSet};
+use hospes_policy::{CallEffect, GuardCause, RequiredApprovers, SessionFlow, ToolEffectSet};
 use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -33,6 +33,12 @@ pub struct Approval {
     /// Principal who is signed in at the application, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
+    /// People who decide in place of the principal, who may only deny it. `None` if the principal decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<RequiredApprovers>,
+    /// Groups of the principal when the call was made, for approvers. Empty without approvers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     /// Name that the application reports for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,

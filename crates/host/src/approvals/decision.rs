@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use hospes_model::RawJson;
+use hospes_policy::RequiredApprovers;
 use hospes_store::DecisionBasis;
 use jiff::Timestamp;
 use serde::de::Error as _;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::approval::ApprovalState;
 use super::grant::ApprovalScope;
+use crate::deciders::ApproverRecord;
 
 /// Maximum length of a reason, in bytes.
 pub const MAX_REASON_BYTES: usize = 2000;
@@ -47,13 +49,26 @@ pub(crate) enum ApprovalOutcome {
     Denied { reason: Option<String>, by: String, basis: DecisionBasis },
 }
 
-impl From<DecisionRecord> for ApprovalOutcome {
-    fn from(DecisionRecord { by, basis, decision, .. }: DecisionRecord) -> Self {
-        match decision {
-            ApprovalDecision::Allow { edited, scope } => {
-                Self::Allowed { edited, by, basis, lasts: !scope.is_once() }
+impl DecisionRecord {
+    /// Returns the outcome of an approval of a call of `requester`. A permission of somebody who is none of the required
+    /// approvers counts as a denial.
+    pub(super) fn outcome(
+        self,
+        approvers: Option<&RequiredApprovers>,
+        requester: Option<&str>,
+    ) -> ApprovalOutcome {
+        let Self { by, basis, approver, decision, .. } = self;
+        match (decision, approvers) {
+            (ApprovalDecision::Allow { .. }, Some(approvers))
+                if !approver.is_some_and(|one| one.is_one_of(approvers, requester)) =>
+            {
+                let reason = format!("it was allowed by somebody who is not a member of {approvers}");
+                ApprovalOutcome::Denied { reason: Some(reason), by, basis: DecisionBasis::Host }
             }
-            ApprovalDecision::Deny { reason, .. } => Self::Denied { reason, by, basis },
+            (ApprovalDecision::Allow { edited, scope }, _) => {
+                ApprovalOutcome::Allowed { edited, by, basis, lasts: !scope.is_once() }
+            }
+            (ApprovalDecision::Deny { reason, .. }, _) => ApprovalOutcome::Denied { reason, by, basis },
         }
     }
 }
@@ -149,6 +164,9 @@ pub struct DecisionRecord {
     /// [`DecisionBasis::Person`] or [`DecisionBasis::Program`].
     #[serde(skip_serializing_if = "DecisionBasis::is_unknown")]
     pub basis: DecisionBasis,
+    /// Approver who has allowed a call of somebody else, or of a group. `None` if the principal has decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approver: Option<ApproverRecord>,
     /// The decision.
     #[serde(flatten)]
     pub decision: ApprovalDecision,
@@ -159,11 +177,11 @@ impl<'de> Deserialize<'de> for DecisionRecord {
         // As for a decision: what is flattened keeps no JSON as it came.
         let mut members = BTreeMap::<String, RawJson>::deserialize(deserializer)?;
         let mut take = |name: &str| members.remove(name).unwrap_or_else(RawJson::null);
-        let (at, by, basis) = (take("at"), take("by"), take("basis"));
+        let (at, by, basis, approver) = (take("at"), take("by"), take("basis"), take("approver"));
         let read = || {
             let decision = serde_json::from_str(&serde_json::to_string(&members)?)?;
             let basis = basis.decode::<Option<DecisionBasis>>()?.unwrap_or_default();
-            Ok(Self { at: at.decode()?, by: by.decode()?, basis, decision })
+            Ok(Self { at: at.decode()?, by: by.decode()?, basis, approver: approver.decode()?, decision })
         };
         read().map_err(|error: serde_json::Error| D::Error::custom(error))
     }
@@ -179,6 +197,9 @@ pub enum DecideError {
     /// The approval is no longer pending.
     #[error("it was already decided, has expired, or was withdrawn by the requester")]
     Over,
+    /// The call is allowed by members of these groups, and by nobody else.
+    #[error("only a member of {0} can allow this")]
+    NotApprover(String),
     /// The decision was not offered for this approval.
     #[error("{0} is not available for this approval")]
     NotOffered(&'static str),

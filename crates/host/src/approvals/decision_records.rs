@@ -84,7 +84,7 @@ pub(super) fn decision_entry(approval: &Approval, decided: &DecisionRecord) -> A
 /// Builds the audit entry of the revocation of a grant.
 pub(super) fn revocation_entry(
     grant: &ApprovalGrant,
-    DecisionAuthor { by, basis }: DecisionAuthor,
+    DecisionAuthor { by, basis, .. }: DecisionAuthor,
     at: Timestamp,
 ) -> AuditEntry {
     let mut entry = AuditEntry::new(AuditEntryKind::Decision);

@@ -20,6 +20,7 @@ use super::decision::{ApprovalDecision, ApprovalOutcome};
 use super::persistence::read_decision;
 use super::queue::{ApprovalQueue, ApprovalQueueInner, ApprovalQueueState};
 use super::queued_approval::{ApprovalHolding, BindingDigest, PersistenceState, QueuedApproval, generate_id};
+use super::submit::NewApproval;
 
 /// Interval at which it is looked whether other nodes have ended, and whether this one has a new id.
 const NODE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -89,7 +90,9 @@ impl ApprovalQueue {
     }
 
     /// Uses the decision about the same call at a node that has ended. Returns the id of its approval and the decision.
-    pub(crate) async fn redeem_orphaned(&self, bond: &BindingDigest) -> Option<(String, ApprovalOutcome)> {
+    /// `approval` is that of the call, which has the same people to decide as that of the node.
+    pub(crate) async fn redeem_orphaned(&self, approval: &NewApproval) -> Option<(String, ApprovalOutcome)> {
+        let bond = &approval.bond;
         let approvals = self.0.approvals.as_ref().filter(|_| self.0.node.is_some())?;
         let same =
             |entry: &QueuedApproval| entry.holding == ApprovalHolding::Elsewhere && entry.bond == *bond;
@@ -119,7 +122,9 @@ impl ApprovalQueue {
             drop(state);
             self.notify_changed();
             // What was denied is asked again: the application has not heard of the denial.
-            if let Some(outcome @ ApprovalOutcome::Allowed { .. }) = decided.map(ApprovalOutcome::from) {
+            let outcome = decided
+                .map(|decided| decided.outcome(approval.approvers.as_ref(), approval.principal.as_deref()));
+            if let Some(outcome @ ApprovalOutcome::Allowed { .. }) = outcome {
                 return Some((id, outcome));
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hospes::Peer;
 use hospes::transport::{StateKey, StateKeyRing};
+use hospes_policy::visible_line;
 use hospes_store::approvals::ApprovalRecords;
 use hospes_store::grants::GrantRecords;
 use hospes_store::{AuditEntry, AuditLog, DecisionBasis, StateClock, StateStore, StoreError};
@@ -93,6 +94,8 @@ pub(super) struct ApprovalQueueState {
     pub(super) attending: Vec<(u64, Option<Arc<str>>)>,
     /// Number of served consoles at which a person can decide.
     pub(super) consoles: usize,
+    /// Number of those to which people of a team sign in.
+    pub(super) team_consoles: usize,
 }
 
 impl ApprovalQueue {
@@ -249,14 +252,21 @@ impl ApprovalQueue {
         &self,
         id: &str,
         decision: ApprovalDecision,
-        DecisionAuthor { by, basis }: DecisionAuthor,
+        DecisionAuthor { mut by, basis, person }: DecisionAuthor,
         report: DecisionReport,
     ) -> Result<Approval, DecideError> {
         // The lock is not held while anything is written; `undecided` looks again after that.
         let (decided, grant, entry, is_stored) = {
             let (now, mut state) = (self.now(), self.state());
             self.expire(&mut state);
+            if !state.exists_for(id, person.as_ref()) {
+                return Err(DecideError::Unknown);
+            }
             let waiting = find_waiting(&mut state, id)?;
+            let approver = waiting.approval.check_reader(&decision, person.as_ref())?;
+            if let Some(approver) = &approver {
+                by.push_str(&format!(", as a member of {}", visible_line(&approver.groups.join(", "))));
+            }
             let validated = waiting.validate_decision(&decision, self.0.checker.get(), now);
             let (decision, lasting) = match (validated, report) {
                 (Ok(lasting), _) => (decision, lasting),
@@ -275,7 +285,7 @@ impl ApprovalQueue {
                 }
                 Err(error) => return Err(error),
             };
-            let decided = DecisionRecord { at: now, by, basis, decision };
+            let decided = DecisionRecord { at: now, by, basis, approver, decision };
             let entry = decision_entry(&waiting.approval, &decided);
             (decided, grant, entry, waiting.keeping != PersistenceState::No)
         };
@@ -314,7 +324,7 @@ impl ApprovalQueue {
         let settled = self.undecided(&mut self.state(), id, grant).map(|waiting| waiting.settle(decided));
         if let (Err(_), Some((grant, kept))) = (&settled, stored) {
             let by = "the host, because the call did not wait any more".to_owned();
-            let by = DecisionAuthor { by, basis: DecisionBasis::Host };
+            let by = DecisionAuthor { by, basis: DecisionBasis::Host, person: None };
             let revoked = revocation_entry(&grant, by, self.now());
             if let Err(error) = kept.remove(grant.id, Some(revoked)).await {
                 tracing::warn!(%error, "late lasting decision could not be revoked");

@@ -190,7 +190,8 @@ impl QueuedApproval {
     }
 
     pub(super) fn settled(&self) -> Option<ApprovalOutcome> {
-        self.approval.decided.clone().map(ApprovalOutcome::from)
+        let Approval { approvers, principal, decided, .. } = &self.approval;
+        decided.clone().map(|decided| decided.outcome(approvers.as_ref(), principal.as_deref()))
     }
 
     /// Returns the session that a grant of this approval is bound to, if any.

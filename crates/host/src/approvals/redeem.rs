@@ -166,7 +166,7 @@ impl ApprovalQueue {
             let decision = if lasting.is_err() { decision.once() } else { decision };
             // The person has answered the form of the application.
             let basis = DecisionBasis::Person;
-            let decided = DecisionRecord { at: now, by: by.to_owned(), basis, decision };
+            let decided = DecisionRecord { at: now, by: by.to_owned(), basis, approver: None, decision };
             made = Some(decision_entry(&entry.approval, &decided));
             entry.settle(decided);
         }
@@ -188,6 +188,7 @@ impl QueuedApproval {
     /// Returns true if the application's decision counts. An approval may be reserved for another person; a denial
     /// always counts.
     fn accepts_answer(&self, (decision, _): &ApplicationAnswer) -> bool {
-        self.is_weak || matches!(decision, ApprovalDecision::Deny { .. })
+        let may_allow = self.is_weak && self.approval.approvers.is_none();
+        may_allow || matches!(decision, ApprovalDecision::Deny { .. })
     }
 }

@@ -25,7 +25,10 @@ pub struct ViewerRegistration {
 
 /// A console is served at which a person can come to decide, for as long as this is kept.
 #[must_use = "when it is dropped the console is no longer counted"]
-pub struct ConsoleRegistration(ApprovalQueue);
+pub struct ConsoleRegistration {
+    queue: ApprovalQueue,
+    is_for_team: bool,
+}
 
 impl fmt::Debug for ConsoleRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,8 +38,11 @@ impl fmt::Debug for ConsoleRegistration {
 
 impl Drop for ConsoleRegistration {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.queue.state();
         state.consoles = state.consoles.saturating_sub(1);
+        if self.is_for_team {
+            state.team_consoles = state.team_consoles.saturating_sub(1);
+        }
     }
 }
 
@@ -55,7 +61,21 @@ impl ApprovalQueue {
     /// so that a person who is notified can still open it and decide.
     pub fn register_console(&self) -> ConsoleRegistration {
         self.state().consoles += 1;
-        ConsoleRegistration(self.clone())
+        ConsoleRegistration { queue: self.clone(), is_for_team: false }
+    }
+
+    /// Registers a console as [`Self::register_console`] does, to which people of a team sign in. While it is registered,
+    /// there can be approvers.
+    pub fn register_team_console(&self) -> ConsoleRegistration {
+        let mut state = self.state();
+        state.consoles += 1;
+        state.team_consoles += 1;
+        ConsoleRegistration { queue: self.clone(), is_for_team: true }
+    }
+
+    /// Returns true if people of a team can sign in to a console, and be approvers.
+    pub(crate) fn has_team(&self) -> bool {
+        self.state().team_consoles > 0
     }
 
     /// Returns true if a person is present to decide, or a console is served to which one can come.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hospes_policy::RequiredApprovers;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -22,6 +23,8 @@ pub(crate) struct NewApproval {
     pub(crate) principal: Option<String>,
     /// Groups of the principal, by which edits are checked.
     pub(crate) groups: Vec<String>,
+    /// People who decide in place of the principal.
+    pub(crate) approvers: Option<RequiredApprovers>,
     pub(crate) application: Option<String>,
     pub(crate) server: String,
     /// Profile for which the server runs, if it has the secrets of one.
@@ -57,7 +60,7 @@ impl ApprovalQueue {
         let id = generate_id()?;
         let NewApproval { principal, application, server, profile, offers, card, .. } = asking;
         let NewApproval { timeout, bond, asker, caller, is_weak, definition, target, check, .. } = asking;
-        let NewApproval { session, returns, endpoint_profile, groups, .. } = asking;
+        let NewApproval { session, returns, endpoint_profile, groups, approvers, .. } = asking;
         let (now, asked_at) = (Instant::now(), self.now());
         let until = now.checked_add(timeout).unwrap_or(now + MAX_WAIT);
         let span = SignedDuration::try_from(timeout).ok();
@@ -70,6 +73,8 @@ impl ApprovalQueue {
             state: ApprovalState::Open,
             decided: None,
             principal,
+            groups: if approvers.is_some() { groups.clone() } else { Vec::new() },
+            approvers,
             application,
             server,
             profile,

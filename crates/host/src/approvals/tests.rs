@@ -1,3 +1,4 @@
+mod approvers;
 #[cfg(target_os = "linux")]
 mod held;
 mod kept;
@@ -47,6 +48,7 @@ fn asking(bond: u8, asker: u8) -> NewApproval {
     NewApproval {
         principal: Some("alice".to_owned()),
         groups: vec!["staff".to_owned()],
+        approvers: None,
         application: Some("editor".to_owned()),
         server: "files".to_owned(),
         profile: None,
@@ -556,6 +558,7 @@ fn matters_and_decisions_come_through_json_as_they_were() {
         at: approval.asked_at,
         by: CONSOLE.to_owned(),
         basis: DecisionBasis::Person,
+        approver: None,
         decision: decision.clone(),
     });
     let text = serde_json::to_string(&approval).unwrap();

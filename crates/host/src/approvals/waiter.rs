@@ -1,5 +1,7 @@
 //! Handle with which a requester waits for a decision.
 
+use std::borrow::Cow;
+
 use tokio::time::{Instant, timeout_at};
 
 use super::approval::ApprovalState;
@@ -20,6 +22,16 @@ pub(crate) struct ApprovalWaiter {
 impl ApprovalWaiter {
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Describes what the requester waits for.
+    pub(crate) fn describe_wait(&self) -> Cow<'static, str> {
+        let state = self.queue.state();
+        let approvers = state.entries.get(&self.id).and_then(|entry| entry.approval.approvers.as_ref());
+        match approvers {
+            Some(approvers) => format!("waiting for the approval of a member of {approvers}").into(),
+            None => "waiting for the person's approval".into(),
+        }
     }
 
     /// Detaches the approval from this waiter. It stays in the queue, and the asker can come back for it while the host

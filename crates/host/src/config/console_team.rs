@@ -30,7 +30,7 @@ pub struct ConsoleTeamConfig {
 const GROUPS_CLAIM: &str = "groups";
 
 /// Roles that groups can have.
-const ROLES: [&str; 3] = ["admin", "auditor", "member"];
+const ROLES: [&str; 4] = ["admin", "approver", "auditor", "member"];
 
 /// Reads the table.
 pub(super) fn read_console_team(

@@ -282,6 +282,12 @@ pub(super) const CONSOLE_TEAM_ROLES: KeyTable = KeyTable {
     about: "Groups that have each role of the console. Others are refused.",
     keys: &[
         Key::new("admin", Texts, "", "Servers, definitions, rules, sessions and everybody's record."),
+        Key::new(
+            "approver",
+            Texts,
+            "",
+            "Approvals for which a rule of the policy names one of the person's groups as `approver`. Members and administrators have this role.",
+        ),
         Key::new("auditor", Texts, "", "Everybody's record, without arguments of calls."),
         Key::new("member", Texts, "", "Approvals, permissions, sessions and record of one's own."),
     ],

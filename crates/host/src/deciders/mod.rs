@@ -8,8 +8,10 @@
 //! tells the host, which believes the file that it runs from itself and no other program.
 
 mod author;
+mod team_decider;
 
 pub use self::author::DecisionAuthor;
+pub use self::team_decider::{ApproverRecord, TeamDecider};
 use crate::callers::{CallerLookupError, LocalCaller};
 pub use crate::config::DecisionSource;
 

@@ -299,6 +299,7 @@ impl ShownElicitation {
         Ok(NewApproval {
             principal: call.context.principal().map(str::to_owned),
             groups: Vec::new(),
+            approvers: None,
             application: call.context.peer().info.as_ref().map(|info| info.name.clone()),
             server: cause.server.to_owned(),
             profile: cause.profile.map(str::to_owned),

@@ -25,6 +25,7 @@ use crate::upstream::{UpstreamState as UpState, declaring, in_memory};
 use crate::{Host, HostSettings, PinMode, PinningConfig, PolicyEnforcer, Sampler};
 
 mod applications;
+mod approvers;
 mod checked;
 mod console;
 mod deny_paths;

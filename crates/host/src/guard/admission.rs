@@ -77,7 +77,11 @@ impl PolicyEnforcer {
         let verdict = policy.decide(&asked, Timestamp::now());
         let weighed = self.weigh(policy, &asked, going, &arguments, (verdict, peer));
         let denial = self.denial_before_asking(&asked, going, &weighed.verdict);
-        let bound = || ApprovalBinding::new(policy, &asked, going, definition().as_deref(), text);
+        let approvers = weighed.verdict.approvers.clone();
+        let bound = || {
+            ApprovalBinding::new(policy, &asked, going, definition().as_deref(), text)
+                .with_approvers(approvers.as_ref())
+        };
         let is_answer = answer.as_ref().is_some_and(|answer| answer.is_awaited(&self.queue, &bound()))
             || call.context.round().steps.contains_key(APPROVED_STEP);
         let planned = (!is_answer).then(|| self.follow_plan(peer, going, (&weighed, denial.is_some()), turn));

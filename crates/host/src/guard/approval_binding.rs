@@ -1,6 +1,6 @@
 //! Binding of a person's decision to one call.
 
-use hospes_policy::{Policy, PolicyRequest};
+use hospes_policy::{Policy, PolicyRequest, RequiredApprovers};
 use sha2::{Digest as _, Sha256};
 
 use super::call_target::CallTarget;
@@ -37,6 +37,19 @@ impl ApprovalBinding {
         bind(&mut bound, definition.unwrap_or_default().as_bytes());
         bind(&mut bound, arguments.as_bytes());
         Self { call: bound.finalize().into(), asker: asker_digest(asked.principal) }
+    }
+
+    /// Binds it to the people who decide in place of the caller, so that no decision of somebody else can be used.
+    pub(super) fn with_approvers(mut self, approvers: Option<&RequiredApprovers>) -> Self {
+        if let Some(approvers) = approvers {
+            let mut bound = Sha256::new();
+            bind(&mut bound, &self.call);
+            bind(&mut bound, b"approvers");
+            bind(&mut bound, approvers.to_string().as_bytes());
+            bind(&mut bound, &[u8::from(approvers.excludes_requester())]);
+            self.call = bound.finalize().into();
+        }
+        self
     }
 
     /// Creates the binding of a call to its place in a plan. Of arguments that mean the same, each spelling has the same

@@ -18,7 +18,7 @@ use super::approved_rounds::{APPROVED_STEP, ApprovedCall};
 use super::call_decision::CallDecision;
 use super::call_summary::summarize;
 use super::call_target::{CallTarget, TargetItem};
-use super::denials::{NO_CONSOLE, NO_FORM, NOBODY, UNREVIEWED, basis_of};
+use super::denials::{NO_CONSOLE, NO_FORM, NO_REQUESTER, NOBODY, UNREVIEWED, basis_of};
 use super::edit_check::can_become;
 use super::enforcer::{PolicyEnforcer, UnattendedMode};
 use super::question::{ApprovalAnswer, ApprovalQuestion};
@@ -126,8 +126,14 @@ impl PolicyEnforcer {
         asking: &CallApproval<'_, '_>,
         passage: &mut AdmittedCall,
     ) -> ControlFlow<Outcome> {
-        let strong = asking.verdict.strong;
-        let Some(way) = self.way_to_ask(call, strong) else {
+        let way = match &asking.verdict.approvers {
+            Some(approvers) if approvers.excludes_requester() && asking.asked.principal.is_none() => {
+                return passage.conclude(asking.going, CallDecision::unanswered(NO_REQUESTER)).await;
+            }
+            Some(_) => self.way_to_ask_approvers(),
+            None => self.way_to_ask(call, asking.verdict.strong),
+        };
+        let Some(way) = way else {
             return self.conclude_unasked(asking, passage).await;
         };
         if asking.text.len() > MAX_ARGUMENT_BYTES {
@@ -172,6 +178,11 @@ impl PolicyEnforcer {
         }
         let why = if asking.verdict.strong { NO_CONSOLE } else { NO_FORM };
         let why = match &asking.guard {
+            _ if asking.verdict.approvers.is_some() => {
+                let approvers = asking.describe_approvers();
+                format!("{approvers} has to approve it, and nobody can sign in to do so ([console.team])")
+                    .into()
+            }
             Some(guard) => format!("{}; {NOBODY}", guard.because).into(),
             None => std::borrow::Cow::Borrowed(why),
         };
@@ -206,7 +217,10 @@ impl PolicyEnforcer {
                 let changed = if changed { " with edits" } else { "" };
                 let by = format!("approved{changed} by {by}{longer}{}", asking.flow()).into();
                 passage.conclude(going, CallDecision::Allow { by, basis }).await?;
-                self.remember_last(asking, edited.as_ref(), basis);
+                // What others approve says nothing about what the person allows.
+                if asking.verdict.approvers.is_none() {
+                    self.remember_last(asking, edited.as_ref(), basis);
+                }
                 let knows = asking.verdict.flow.is_some() || asking.verdict.guard.is_some();
                 let bond = asking.bond();
                 passage.approved(ApprovedCall { bond, edited, flow: knows, basis, step: None });
@@ -214,11 +228,22 @@ impl PolicyEnforcer {
             }
             Ok(ApprovalOutcome::Denied { reason, by, basis }) => {
                 let by = format!("{by}{}", asking.flow()).into();
+                let who = if asking.verdict.approvers.is_some() { "a person" } else { "the user" };
                 let why = match reason {
-                    Some(reason) => format!("the user denied it: {reason}").into(),
-                    None => "the user denied it".into(),
+                    Some(reason) => format!("{who} denied it: {reason}").into(),
+                    None => format!("{who} denied it").into(),
                 };
                 let decision = CallDecision::Deny { recorded: "deny", by, basis, why };
+                passage.conclude(asking.going, decision).await
+            }
+            Err(refused @ ApprovalQueueError::Expired) if asking.verdict.approvers.is_some() => {
+                let approvers = asking.describe_approvers();
+                let why = format!(
+                    "{approvers} has to approve it, and nobody did in time (setting approval_timeout); call it again to \
+                     ask again"
+                );
+                let (recorded, basis) = (refused.decision(), refused.basis());
+                let decision = CallDecision::Deny { recorded, by: refused.message(), basis, why: why.into() };
                 passage.conclude(asking.going, decision).await
             }
             Err(refused) => passage.conclude(asking.going, CallDecision::unapproved(refused)).await,
@@ -273,7 +298,8 @@ impl PolicyEnforcer {
             description: tool.and_then(|tool| tool.description.clone()),
             input_schema: tool.map(|tool| tool.input_schema.clone()),
             arguments: RawJson::parse(text.to_owned()).unwrap_or_else(|_| RawJson::empty_object()),
-            last_arguments: last.get(&asking.last_key()).cloned(),
+            // Others see this call, and none that the person made before.
+            last_arguments: last.get(&asking.last_key()).filter(|_| verdict.approvers.is_none()).cloned(),
             effects,
             destinations,
             because: verdict.because.to_string(),
@@ -288,6 +314,7 @@ impl PolicyEnforcer {
         NewApproval {
             principal: asked.principal.map(str::to_owned),
             groups: asked.groups.to_vec(),
+            approvers: verdict.approvers.clone(),
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: going.server.to_owned(),
             profile: going.own_profile.map(str::to_owned),
@@ -349,6 +376,7 @@ impl CallApproval<'_, '_> {
     fn bond(&self) -> ApprovalBinding {
         let Self { policy, asked, going, text, .. } = self;
         ApprovalBinding::new(policy, asked, going, self.definition.as_deref(), text)
+            .with_approvers(self.verdict.approvers.as_ref())
     }
 
     /// Returns the verdict of the rules on the call with the edited arguments. Fails if the arguments do not fit the
@@ -388,6 +416,10 @@ impl CallApproval<'_, '_> {
 
     /// Returns the options of the decision besides allow and deny.
     fn offers(&self) -> DecisionOptions {
+        // An approver decides about the call that somebody else wants, as it is, and about no other.
+        if self.verdict.approvers.is_some() {
+            return DecisionOptions::default();
+        }
         let is_tool = matches!(self.going.what, TargetItem::Tool(..));
         let remembered = self.verdict.may_remember && is_tool;
         let guard = self.guard.as_ref();
@@ -417,6 +449,12 @@ impl CallApproval<'_, '_> {
     /// Returns true if the organisation has a preset, whose questions no option of the user drops.
     fn is_organization_guarded(&self) -> bool {
         self.policy.organization().is_some_and(|policy| policy.preset().is_some())
+    }
+
+    /// Describes who has to approve the call, at the beginning of a text.
+    fn describe_approvers(&self) -> String {
+        let approvers = self.verdict.approvers.as_ref();
+        approvers.map_or_else(|| "a person".to_owned(), |approvers| format!("a member of {approvers}"))
     }
 
     /// Returns the data flow of the verdict as text for the record.

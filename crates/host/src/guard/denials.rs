@@ -18,6 +18,9 @@ pub(super) const NO_CONSOLE: &str =
 /// Reason for refusing a call that nobody can be asked about.
 pub(super) const NO_FORM: &str = "it requires an approval, and this application cannot ask for one";
 
+/// Reason for refusing a call without a person that somebody else has to approve.
+pub(super) const NO_REQUESTER: &str = "somebody else than the person whose call it is has to approve it, and nobody is signed in to make the call";
+
 /// End of the reason for refusing a call that the guard asks about while nobody can be asked.
 pub(super) const NOBODY: &str = "a person has to decide, and nobody can be asked";
 

@@ -55,6 +55,10 @@ pub(super) fn can_become(
     let verdict = policy.decide(&asked, Timestamp::now());
     match verdict.decision {
         Ruling::Deny => Err(denial(&verdict)),
+        // Whoever has edited it decides for nobody else.
+        Ruling::Ask if let Some(approvers) = &verdict.approvers => Err(format!(
+            "with these arguments, a member of {approvers} has to approve it; deny it, and have it called with them"
+        )),
         Ruling::Allow | Ruling::Ask => Ok(verdict),
     }
 }

@@ -238,6 +238,7 @@ impl PolicyEnforcer {
         NewApproval {
             principal: call.context.principal().map(str::to_owned),
             groups: Vec::new(),
+            approvers: None,
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: host.server.to_owned(),
             profile: None,

@@ -75,6 +75,11 @@ impl PolicyEnforcer {
             return Err(why.into_owned());
         }
         let WeighedVerdict { verdict, guard, labels, description, .. } = weighed;
+        if let Some(approvers) = &verdict.approvers {
+            return Err(format!(
+                "a member of {approvers} has to approve it, so it cannot be part of a plan; make it by itself"
+            ));
+        }
         if let Some(excluded) = plan_exclusion(going, labels, guard.as_ref()) {
             return Err(format!("{excluded}, so it cannot be part of a plan; make it by itself"));
         }

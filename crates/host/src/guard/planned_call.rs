@@ -42,7 +42,8 @@ impl PolicyEnforcer {
             return None;
         }
         let WeighedVerdict { verdict, guard, labels, .. } = weighed;
-        let is_excluded = plan_exclusion(going, *labels, guard.as_ref()).is_some();
+        let is_excluded =
+            verdict.approvers.is_some() || plan_exclusion(going, *labels, guard.as_ref()).is_some();
         let step = match turn {
             Some((call, turn)) if !is_denied && !is_excluded => {
                 let is_granted = |id: &str| self.queue.use_plan(id);

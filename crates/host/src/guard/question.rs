@@ -69,6 +69,12 @@ impl PolicyEnforcer {
         Some(AskingWay { by_form, console, returns })
     }
 
+    /// Returns the way in which approvers are asked, who are somewhere else: the call waits. `None` if there can be none.
+    pub(super) fn way_to_ask_approvers(&self) -> Option<AskingWay> {
+        let can_be_asked = self.queue.has_team() || self.unattended == UnattendedMode::Queue;
+        can_be_asked.then_some(AskingWay { by_form: false, console: None, returns: false })
+    }
+
     /// Asks the person. Continues with the id of the approval and the decision, if the call has waited for it. Breaks with
     /// a question to the application, or with a refusal.
     pub(super) async fn ask(
@@ -81,7 +87,7 @@ impl PolicyEnforcer {
         let ApprovalQuestion { approval, form, at_console, why } = question;
         let AskingWay { by_form, console, returns } = way;
         // In a fleet: what was allowed at a node that has ended is used by the same call.
-        if let Some((id, outcome)) = self.queue.redeem_orphaned(&approval.bond).await {
+        if let Some((id, outcome)) = self.queue.redeem_orphaned(&approval).await {
             return ControlFlow::Continue((id, Ok(outcome)));
         }
         let waiting = match self.queue.submit(NewApproval { returns, is_weak: by_form, ..approval }) {

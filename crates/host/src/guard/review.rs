@@ -77,6 +77,7 @@ impl ResultReview {
         let asking = NewApproval {
             principal: self.call.context.principal().map(str::to_owned),
             groups: Vec::new(),
+            approvers: None,
             application: peer.info.as_ref().map(|info| info.name.clone()),
             server: server.to_owned(),
             profile: self.profile.clone(),

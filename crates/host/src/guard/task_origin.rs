@@ -230,8 +230,11 @@ impl PolicyEnforcer {
                 () if has("roots") => (PolicyAction::Roots, "your roots"),
                 () => (PolicyAction::Sampling, "an answer from your model"),
             };
+            let is_sampling = matches!(action, PolicyAction::Sampling);
             let asked = PolicyRequest::new(server, action).with_caller(policy_caller(context));
-            (policy.decide(&asked, Timestamp::now()).decision == PolicyDecision::Deny).then_some(what)
+            let verdict = policy.decide(&asked, Timestamp::now());
+            let is_for_others = is_sampling && verdict.approvers.is_some();
+            (is_for_others || verdict.decision == PolicyDecision::Deny).then_some(what)
         })
     }
 

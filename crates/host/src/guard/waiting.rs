@@ -21,6 +21,7 @@ pub(crate) async fn wait_for_decision(
     let mut reminders = interval_at(Instant::now(), REMINDER_INTERVAL);
     // After a stall the missed reminders are not made up for.
     reminders.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let waits_for = waiting.describe_wait();
     let mut span = begin_step("hospes.approval");
     let settled = excluded(waiting.wait_settled());
     tokio::pin!(settled);
@@ -40,7 +41,7 @@ pub(crate) async fn wait_for_decision(
             }
             _ = reminders.tick() => {
                 progress += 1e-9;
-                call.context.progress(progress, None, Some("waiting for the person's approval"));
+                call.context.progress(progress, None, Some(&waits_for));
             }
         }
     }

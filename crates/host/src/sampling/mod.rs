@@ -160,6 +160,13 @@ impl Sampler {
         if verdict.decision == PolicyDecision::Deny {
             return Err(rejected("it is not allowed by the rules"));
         }
+        if let Some(approvers) = &verdict.approvers {
+            note.set_decision("deny", "approvers decide about calls only", DecisionBasis::Host);
+            return Err(rejected(&format!(
+                "a member of {approvers} has to approve it, and approvers decide about calls only; a rule above with \
+                 `about = \"sampling\"` decides otherwise"
+            )));
+        }
         let asks = verdict.decision == PolicyDecision::Ask;
         let reviews = asks || verdict.review;
         if reviews && !guard.approvals().is_attended() {

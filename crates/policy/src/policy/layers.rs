@@ -233,6 +233,11 @@ impl LayerDecision<'_> {
             .into_iter()
             .all(|verdict| verdict.decision != PolicyDecision::Ask || verdict.may_remember);
         let is_denied = decision == PolicyDecision::Deny;
+        // Whoever decides is one whom each layer names: the user's file can neither replace nor add approvers.
+        let approvers = match (own.approvers.clone(), higher.approvers.clone()) {
+            (Some(own), Some(higher)) => Some(higher.and(own)),
+            (own, higher) => higher.or(own),
+        };
         let (strong, review) = (own.strong || higher.strong, own.review || higher.review);
         // Of two that restrict alike, the rule that the user cannot change says more. What allows is the user's rule, if
         // there is one.
@@ -242,6 +247,7 @@ impl LayerDecision<'_> {
         PolicyVerdict {
             may_remember: decision == PolicyDecision::Ask && all_remember,
             strong: strong && !is_denied,
+            approvers: approvers.filter(|_| !is_denied),
             review: review && !is_denied,
             ..deciding
         }

@@ -374,6 +374,18 @@ fn what_cannot_be_meant_is_a_mistake_with_its_place() {
                                              \"allow\"`",
         ),
         ("decide = 'deny'\nreview = true", "has no result to review"),
+        ("decide = 'ask'\nnot_self = true", "`not_self`: it needs `approver`"),
+        ("decide = 'ask'\napprover = []", "`approver`: an empty list"),
+        ("decide = 'ask'\napprover = ['a', ' ']", "`approver`: expected names of groups"),
+        ("decide = 'ask'\napprover = 'fin-*'", "`approver`: `fin-*` is a pattern"),
+        ("decide = 'ask'\naprover = 'f'", "unknown key `aprover`; did you mean `approver`?"),
+        ("decide = 'allow'\napprover = 'f'", "`approver`: it applies only to `decide = \"ask\"`"),
+        ("decide = 'ask'\napprover = 'f'\nstrong = false", "`strong`: an approval by `approver`"),
+        ("decide = 'ask'\napprover = 'f'\nremember = true", "`remember`: an approval by `approver`"),
+        (
+            "decide = 'ask'\napprover = 'f'\nabout = ['tool', 'sampling']",
+            "`about`: `approver` applies only to tools, prompts and resources",
+        ),
         ("decide = 'allow'\nuntil = 12:00:00", "expected an unquoted date"),
         (
             "decide = 'allow'\nother_arguments = []\narguments.'*' = 'x'",

@@ -8,6 +8,7 @@ use toml::value::Datetime;
 
 use super::PolicyRule;
 use crate::action::PolicyActionKind;
+use crate::approvers::RequiredApprovers;
 use crate::arguments::ArgumentPointer;
 use crate::condition::ArgumentCondition;
 use crate::destination_pattern::DestinationPattern;
@@ -77,6 +78,7 @@ impl PolicyRule {
             until: until(section, report),
             strong: section.boolean("strong", report).unwrap_or(false),
             remember: section.boolean("remember", report).unwrap_or(true),
+            approvers: approvers(section, report),
             review: section.boolean("review", report).unwrap_or(false),
             delegable: section.boolean("delegable", report).unwrap_or(false),
         };
@@ -92,6 +94,16 @@ impl PolicyRule {
         }
         (report.count() == before).then_some(rule)
     }
+}
+
+/// Reads who decides in place of the caller.
+fn approvers(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Option<RequiredApprovers> {
+    let not_self = section.boolean("not_self", report);
+    if section.has("not_self") && !section.has("approver") {
+        let what = "it needs `approver`, which names the groups whose members decide";
+        section.add_mistake_at_key("not_self", what, report);
+    }
+    section.read("approver", report, |groups| RequiredApprovers::new(groups, not_self.unwrap_or(false)))
 }
 
 fn effects(section: &mut TableSection<'_>, report: &mut MistakeReport<'_>) -> Option<RequiredEffects> {
@@ -175,8 +187,22 @@ fn add_contradictions(
     if section.has("destinations") && !about.iter().all(has_destinations) {
         section.add_mistake_at_key("about", "`destinations` applies only to tools and resources", report);
     }
+    let is_call = |one: &PolicyActionKind| {
+        matches!(one, PolicyActionKind::Tool | PolicyActionKind::Prompt | PolicyActionKind::Resource)
+    };
+    if section.has("approver") && !about.iter().all(is_call) {
+        let what = "`approver` applies only to tools, prompts and resources";
+        section.add_mistake_at_key("about", what, report);
+    }
+    for (key, value) in [("strong", false), ("remember", true)] {
+        let written = section.value(key).and_then(|value| value.get_ref().as_bool());
+        if section.has("approver") && written == Some(value) {
+            let what = "an approval by `approver` is given at the console, for one call; remove this key";
+            section.add_mistake_at_key(key, what, report);
+        }
+    }
     let Some(decision) = decision else { return };
-    for key in ["strong", "remember"] {
+    for key in ["strong", "remember", "approver", "not_self"] {
         if decision != PolicyDecision::Ask && section.has(key) {
             let what =
                 format!("it applies only to `decide = \"ask\"`, and the rule has `decide = \"{decision}\"`");

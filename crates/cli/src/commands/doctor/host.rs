@@ -11,6 +11,7 @@ use super::check::{C01, DoctorChain, DoctorFinding, H01, H02, H03, H04, H06, H09
 use super::port_owner::port_owner;
 use super::running_hosts::running_hosts;
 use super::{service, system};
+use crate::commands::policy::RulePeople;
 use crate::enforcement::read_policy;
 use crate::exit::CliError;
 use crate::known_servers::configured_servers;
@@ -226,6 +227,16 @@ fn open_files(chain: &mut DoctorChain) {
 async fn rules(organization: Option<&Path>, configs: &[PathBuf], chain: &mut DoctorChain) {
     let found = PolicyFiles::find(None, organization)
         .and_then(|files| files.organization.read().map(|policy| (files.user, policy)));
+    let people = RulePeople::of(configs);
+    if let Ok((_, Some(policy))) = &found {
+        let parts = people.unmatched(policy);
+        if !parts.is_empty() {
+            let finding = DoctorFinding::new("the policy of the organisation has rules about unknown people")
+                .why(parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+                .mend("hospes policy check");
+            return chain.warn(&H13, finding);
+        }
+    }
     let file = match found {
         Ok((Some(file), _)) => file,
         Ok((None, None)) => return chain.ok(&H13, "preset balanced"),
@@ -241,12 +252,14 @@ async fn rules(organization: Option<&Path>, configs: &[PathBuf], chain: &mut Doc
             let quiet = CliOutput { json: false, quiet: true };
             let known = configured_servers(configs, quiet).await.unwrap_or_default();
             let servers: Vec<_> = known.into_iter().map(|one| one.server).collect();
-            let unmatched = if servers.is_empty() { Vec::new() } else { policy.unmatched(&servers) };
+            let mut unmatched = if servers.is_empty() { Vec::new() } else { policy.unmatched(&servers) };
+            unmatched.extend(people.unmatched(&policy));
             if unmatched.is_empty() {
                 return chain.ok(&H13, display_path(&file));
             }
             let parts: Vec<String> = unmatched.iter().map(ToString::to_string).collect();
-            let finding = DoctorFinding::new(format!("{} has rules that match nothing", display_path(&file)))
+            let what = "has rules that match nothing, or that nobody can decide about";
+            let finding = DoctorFinding::new(format!("{} {what}", display_path(&file)))
                 .why(parts.join("; "))
                 .mend("correct the names, or remove what is not needed; then: hospes policy check");
             chain.warn(&H13, finding);

@@ -109,7 +109,7 @@ async fn a_call_that_waits_at_one_node_is_decided_at_another() {
     eventually("the use is seen", async || (other.0.state.lock().entries.is_empty()).then_some(())).await;
     assert_eq!(other.get(&id).unwrap().state, ApprovalState::Allowed);
     assert_eq!(other.decide(&id, ApprovalDecision::deny(), CONSOLE).await, Err(DecideError::Over));
-    assert_eq!(other.redeem_orphaned(&[1; 32]).await, None);
+    assert_eq!(other.redeem_orphaned(&asking(1, 1)).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,15 +172,16 @@ async fn what_a_node_held_that_has_ended_is_withdrawn_and_what_was_allowed_used_
     other.decide(&denied_id, ApprovalDecision::deny(), CONSOLE).await.unwrap();
     seen(&third, &allowed_id, ApprovalState::Allowed).await;
     seen(&third, &denied_id, ApprovalState::Denied).await;
-    assert_eq!(other.redeem_orphaned(&[2; 32]).await, None, "its node lives");
+    assert_eq!(other.redeem_orphaned(&asking(2, 1)).await, None, "its node lives");
     fleet.end("one");
     for queue in [&other, &third] {
         assert!(seen(queue, &open, ApprovalState::Withdrawn).await.node_ended);
     }
-    assert_eq!(other.redeem_orphaned(&[1; 32]).await, None, "it was not decided");
-    assert_eq!(other.redeem_orphaned(&[3; 32]).await, None, "what was denied is asked again");
+    assert_eq!(other.redeem_orphaned(&asking(1, 1)).await, None, "it was not decided");
+    assert_eq!(other.redeem_orphaned(&asking(3, 1)).await, None, "what was denied is asked again");
     let both = [&other, &third, &other, &third];
-    let used = futures::future::join_all(both.map(|queue| queue.redeem_orphaned(&[2; 32]))).await;
+    let same = asking(2, 1);
+    let used = futures::future::join_all(both.map(|queue| queue.redeem_orphaned(&same))).await;
     let used: Vec<_> = used.into_iter().flatten().collect();
     assert_eq!(used, [(allowed_id.clone(), allowed(CONSOLE))], "once");
     // The former holder lives and comes too late.

@@ -13,7 +13,7 @@ use crate::approvals::{Approval, ApprovalCard, ApprovalDecision, ApprovalScope};
 use crate::sampling::SamplingEntryState;
 
 /// A server that has questions in the middle of its calls.
-fn curious() -> Server {
+pub(super) fn curious() -> Server {
     Server::new("curious", "1")
         .tool("ask_model", |ctx: Context| async move {
             let answer = ctx.sample("The capital of France?").max_tokens(50).await?;

@@ -121,6 +121,36 @@ fn the_conditions_of_all_layers_hold_for_an_approval() {
     }
 }
 
+/// Approvers of the organisation are neither replaced nor joined by others.
+#[test]
+fn whoever_decides_is_named_by_each_layer_that_names_approvers() {
+    let approvers = |own: &str, higher: &str| {
+        let policy = user(own).below(organization(higher));
+        let verdict = verdict(&policy, "mail", "send", ToolEffectSet::unknown());
+        assert_eq!(verdict.strong && !verdict.may_remember, verdict.approvers.is_some());
+        verdict.approvers.map(|named| (named.to_string(), named.excludes_requester()))
+    };
+    let finance = rule("ask") + "approver = ['finance']\n";
+    let not_self = rule("ask") + "approver = ['finance']\nnot_self = true\n";
+    let legal = rule("ask") + "approver = 'legal'\n";
+    let named = |text: &str, not_self| Some((text.to_owned(), not_self));
+    for (own, higher, expected) in [
+        (rule("allow"), finance.clone(), named("`finance`", false)),
+        (rule("ask"), finance.clone(), named("`finance`", false)),
+        (String::new(), finance.clone(), named("`finance`", false)),
+        (legal.clone(), finance.clone(), named("`finance`, and of `legal`", false)),
+        (finance.clone(), not_self.clone(), named("`finance`", true)),
+        (not_self, finance.clone(), named("`finance`", true)),
+        (finance.clone(), rule("ask"), named("`finance`", false)),
+        (finance.clone(), rule("allow"), named("`finance`", false)),
+        (finance.clone(), rule("deny"), None),
+        (rule("deny"), finance.clone(), None),
+        (rule("ask"), finance + "delegable = true\n", None),
+    ] {
+        assert_eq!(approvers(&own, &higher), expected, "{own} below {higher}");
+    }
+}
+
 #[test]
 fn a_delegable_rule_is_loosened_by_a_rule_and_by_no_default() {
     let higher = "[[rule]]\ndecide = 'deny'\ndelegable = true\n";
@@ -325,20 +355,23 @@ fn policy_text(is_organization: bool) -> impl Strategy<Value = String> {
         word("remember", &["false"]),
         word("review", &["true"]),
         word("delegable", &["true"]),
+        word("approver", &["'f'", "'l'", "'f'\nnot_self = true"]),
     );
-    let rule = rule.prop_map(move |(decide, server, tool, effects, strong, remember, review, delegable)| {
-        let mut text = format!("[[rule]]\ndecide = '{decide}'\n{server}{tool}{effects}");
-        if decide == "ask" {
-            text += &format!("{strong}{remember}");
-        }
-        if decide != "deny" {
-            text += &review;
-        }
-        if is_organization && (decide != "allow" || !review.is_empty()) {
-            text += &delegable;
-        }
-        text
-    });
+    let rule = rule.prop_map(
+        move |(decide, server, tool, effects, strong, remember, review, delegable, approver)| {
+            let mut text = format!("[[rule]]\ndecide = '{decide}'\n{server}{tool}{effects}");
+            if decide == "ask" {
+                text += &format!("{strong}{remember}{approver}");
+            }
+            if decide != "deny" {
+                text += &review;
+            }
+            if is_organization && (decide != "allow" || !review.is_empty()) {
+                text += &delegable;
+            }
+            text
+        },
+    );
     let top = (word("trusted", &["['a']", "['a', 'b']"]), word("preset", &["'open'", "'cautious'"]));
     (top, prop::collection::vec(rule, 0..4))
         .prop_map(|((trusted, preset), rules)| format!("{trusted}{preset}{}", rules.concat()))
@@ -385,6 +418,16 @@ proptest! {
             }
             if bound.decision == PolicyDecision::Ask && !bound.may_remember {
                 prop_assert!(!of_both.may_remember, "{of_both:?} remembers unlike {bound:?}");
+            }
+            for (groups, is_requester) in [(&[][..], false), (&["f"], false), (&["f"], true), (&["l"], true), (&["f", "l"], true)] {
+                let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+                let decides = |verdict: &PolicyVerdict| {
+                    let named = verdict.approvers.as_ref().map(|named| named.deciding_groups(&groups, is_requester));
+                    named.map_or(is_requester, |deciding| deciding.is_some())
+                };
+                if of_both.decision == PolicyDecision::Ask && bound.approvers.is_some() {
+                    prop_assert!(decides(bound) || !decides(&of_both), "{of_both:?} is decided by others than {bound:?}");
+                }
             }
         }
         prop_assert!(both.preset().is_some() == (own.preset().is_some() || higher.preset().is_some()));
