@@ -90,13 +90,13 @@ pub enum DisconnectResult {
 /// Storage of the accounts that users have elsewhere, and of links for connecting them.
 pub trait AccountConnections: fmt::Debug + Send + Sync + 'static {
     /// Returns the link with this id, while it is valid.
-    fn link(&self, id: &str) -> Option<AccountLink>;
+    fn link<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, Option<AccountLink>>;
 
     /// Marks a link as used. Returns true for one caller only, while it is valid.
-    fn take(&self, id: &str) -> bool;
+    fn take<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, bool>;
 
     /// Records that the user refused to connect the account.
-    fn refuse(&self, id: &str);
+    fn refuse<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a>;
 
     /// Completes the connection of a used link. `redirected` is the final redirect URL with the response in its query.
     fn finish<'a>(&'a self, id: &'a str, redirected: String) -> AccountConnectionFuture<'a>;

@@ -19,6 +19,12 @@ impl CodeVerifier {
         Self(URL_SAFE_NO_PAD.encode(random).into())
     }
 
+    /// Returns a verifier that was stored, as [`Self::expose`] has returned it.
+    #[must_use]
+    pub fn from_text(text: SecretString) -> Self {
+        Self(text)
+    }
+
     /// Returns the secret, for the token request.
     #[must_use]
     pub fn expose(&self) -> &str {

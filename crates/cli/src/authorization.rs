@@ -76,7 +76,10 @@ pub(crate) async fn authorization(
     let machine = named(&urls.own, "this machine", &config)?;
     let tokens = static_tokens(&config, &urls.own)?.with(&token, machine.clone());
     let accounts = match kept {
-        Some(kept) => Some(accounts_at(kept, said_of_accounts, &urls.own)?),
+        Some(kept) => {
+            let pending = shared.map(SharedState::accounts).transpose()?.map(|shared| shared.pending);
+            Some(accounts_at(kept, pending, said_of_accounts, &urls.own, endpoint_clock(shared))?)
+        }
         None => None,
     };
     let (url, host) = (urls.main.to_string(), urls.host.clone());
@@ -92,7 +95,7 @@ pub(crate) async fn authorization(
         output,
     };
     let (front, by) = match &config.issuer {
-        Some(issuer) => require_tokens_of(issuer, parts)?,
+        Some(issuer) => require_tokens_of(issuer, parts, shared).await?,
         None => require_own_tokens(parts, shared).await?,
     };
     Ok(Some(EndpointAuthorization { front, url, host, by, accounts, token }))
@@ -131,7 +134,11 @@ pub(crate) fn team_console(
 }
 
 /// Creates the middleware that accepts the tokens of an external authorization server.
-fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<IssuedMiddleware> {
+async fn require_tokens_of(
+    issuer: &str,
+    parts: EndpointParts<'_>,
+    shared: Option<&SharedState>,
+) -> CliResult<IssuedMiddleware> {
     let EndpointParts { config, urls, machine, tokens, accounts, proxies, clock, rate_limits, .. } = parts;
     let issuer = identifier("auth.issuer", Issuer::new(issuer))?;
     let audience = match &config.audience {
@@ -151,7 +158,7 @@ fn require_tokens_of(issuer: &str, parts: EndpointParts<'_>) -> CliResult<Issued
         (Some(accounts), Some(sign_in)) => {
             let pages =
                 AccountPages { own: urls.own, issuer, sign_in, accounts, proxies, clock, rate_limits };
-            Ok((with_account_pages(pages, guard)?, by))
+            Ok((with_account_pages(pages, guard, shared).await?, by))
         }
         // Without a base URL there are no pages to link to.
         _ => Ok((Box::new(guard), by)),

@@ -7,12 +7,16 @@ mod flows;
 mod node;
 mod placement;
 mod rate_limits;
+mod token_store;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use hospes_host::UpstreamAccounts;
+use hospes_host::accounts::{SharedCredentialStore, SharedPendingStore};
 use hospes_host::config::{ClientCertificate, FleetConfig, HostConfig, Secret};
 use hospes_host::server::ServerPlaces;
+use hospes_oauth::{CredentialStore, PendingStore};
 use hospes_store::{PostgresSettings, SharedAuditLog, StateStore, StoreError};
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
@@ -21,6 +25,7 @@ use zeroize::Zeroizing;
 pub(crate) use self::fleet_metrics::{DatabaseMetrics, ShippingMetrics};
 pub(crate) use self::node::{FleetMember, FleetNode, redis_relay};
 pub(crate) use self::rate_limits::NodeRateLimits;
+pub(crate) use self::token_store::FleetTokenStore;
 use crate::args::ConfigFileArgs;
 use crate::exit::{CliError, CliResult};
 use crate::settings::{load, load_without_secrets};
@@ -58,6 +63,12 @@ impl HostFleet {
             Some(member) => member.places(),
             None => Arc::new(placement::OutsidePlaces),
         }
+    }
+
+    /// Returns the accounts at servers for a host that signs nobody in.
+    pub(crate) fn accounts(&self) -> CliResult<UpstreamAccounts> {
+        let shared = SharedAccounts::of(&self.state)?;
+        Ok(UpstreamAccounts::new(shared.tokens).with_pending_store(shared.pending))
     }
 
     /// Returns the audit record of all nodes.
@@ -130,10 +141,32 @@ impl SharedState {
         recording_decisions(&self.state, &self.node)
     }
 
+    /// Returns a secret for one purpose, which all nodes have.
+    #[cfg(feature = "authorization-server")]
+    pub(crate) fn secret(&self, purpose: &str) -> CliResult<Zeroizing<[u8; 32]>> {
+        self.state.secret(purpose).map_err(|error| {
+            CliError::usage("cannot use the key in the database of the fleet").with_cause(&error)
+        })
+    }
+
+    /// Returns the tokens of accounts at servers, and what waits for sign-ins there. All nodes share them.
+    pub(crate) fn accounts(&self) -> CliResult<SharedAccounts> {
+        SharedAccounts::of(&self.state)
+    }
+
     /// Returns true if the default configuration, or that which `HOSPES_CONFIG` names, has a fleet.
     pub(crate) fn is_configured() -> CliResult<bool> {
         // Without secrets, because reading one may unlock a keyring.
         load_without_secrets(&default_files()).map(|loaded| loaded.config.fleet.is_some())
+    }
+
+    /// Returns the tokens of the fleet that the default configuration, or that which `HOSPES_CONFIG` names, has; within a
+    /// runtime. They are connected to when they are used.
+    pub(crate) fn default_tokens() -> CliResult<Option<Arc<FleetTokenStore>>> {
+        if Self::is_configured().is_ok_and(|is_configured| !is_configured) {
+            return Ok(None);
+        }
+        Ok(load(&default_files())?.config.fleet.map(FleetTokenStore::new))
     }
 
     /// Connects to the state of the nodes of the default configuration, or of that which `HOSPES_CONFIG` names, for a command without a host.
@@ -159,6 +192,31 @@ impl SharedState {
     }
 }
 
+/// Accounts at servers that the nodes share.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedAccounts {
+    pub(crate) tokens: Arc<dyn CredentialStore>,
+    pub(crate) pending: Arc<dyn PendingStore>,
+}
+
+impl SharedAccounts {
+    /// Returns the accounts in this state, within a runtime.
+    fn of(state: &StateStore) -> CliResult<Self> {
+        let failed = |error: &dyn std::error::Error| {
+            CliError::usage("cannot use the accounts at servers in the database of the fleet")
+                .with_cause(error)
+        };
+        let tokens = SharedCredentialStore::new(state).map_err(|error| failed(&error))?;
+        let pending = SharedPendingStore::new(state).map_err(|error| failed(&error))?;
+        match (tokens, pending) {
+            (Some(tokens), Some(pending)) => {
+                Ok(Self { tokens: Arc::new(tokens), pending: Arc::new(pending) })
+            }
+            _ => Err(CliError::usage("the state of the fleet is not in a database of several nodes")),
+        }
+    }
+}
+
 /// Data of the authorization server that the nodes share.
 #[cfg(feature = "authorization-server")]
 pub(crate) struct SharedAuth {
@@ -169,6 +227,11 @@ pub(crate) struct SharedAuth {
 
 /// Purpose of the secret of a shared state that seals the data of the authorization server.
 pub(crate) const AUTH_PURPOSE: &str = "authorization server";
+
+/// Purpose of the secret of a shared state that seals what a provider has returned while people sign in for the pages of
+/// accounts.
+#[cfg(feature = "authorization-server")]
+pub(crate) const VISITORS_PURPOSE: &str = "visitors of account pages";
 
 /// Returns the key of the authorization server's data from the secret for [`AUTH_PURPOSE`].
 #[cfg(feature = "authorization-server")]

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use hospes::client::{Client, ClientBuilder, ConnectError, Target};
 use hospes::model::Era;
-use hospes_host::config::{EraChoice, SandboxConfig, ServerConfig, ServerTransport, nearest, redact_url};
+use hospes_host::config::{
+    EraChoice, FleetConfig, SandboxConfig, ServerConfig, ServerTransport, nearest, redact_url,
+};
 use hospes_host::upstream::confine_command;
-use hospes_oauth::{NO_SIGN_IN_HINT, PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
+use hospes_oauth::{CredentialStore, NO_SIGN_IN_HINT, PreregisteredOAuthClient, RESOURCE_MISMATCH_HINT};
 
 use crate::args::{ConnectArgs, EraArg};
 use crate::commands::{InterruptListener, auth, interrupted};
 use crate::credentials::{self, LazyStore};
 use crate::exit::{CliError, CliResult, FailureCode};
+use crate::fleet::FleetTokenStore;
 use crate::output::CliOutput;
 use crate::program_sources::downloader;
 use crate::settings::{check_folders, launch_helper, load};
@@ -44,6 +47,15 @@ pub(crate) struct ServerTarget {
     pub(crate) client: Option<PreregisteredOAuthClient>,
     /// Scopes to request at a sign-in, from the configuration.
     pub(crate) scopes: Vec<String>,
+    /// Fleet of the configuration, whose database has the tokens.
+    pub(crate) fleet: Option<FleetConfig>,
+}
+
+impl ServerTarget {
+    /// Creates a target that no configuration has.
+    fn bare(target: Target, era: Option<Era>) -> Self {
+        Self { target, era, roots: Vec::new(), client: None, scopes: Vec::new(), fleet: None }
+    }
 }
 
 /// Resolves the server named on the command line. A word that matches nothing is an error; nothing is guessed.
@@ -53,8 +65,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         EraArg::Legacy => Some(Era::Legacy),
         EraArg::Modern => Some(Era::Modern),
     };
-    let found =
-        |target| Ok(ServerTarget { target, era, roots: Vec::new(), client: None, scopes: Vec::new() });
+    let found = |target| Ok(ServerTarget::bare(target, era));
     if let Some((first, rest)) = program.split_first() {
         let command = Target::command(first).args(rest);
         return found(apply_flags(command.into(), reach)?);
@@ -75,6 +86,7 @@ pub(crate) fn find(word: Option<&str>, program: &[String], reach: &ConnectArgs) 
         return Ok(ServerTarget {
             target: apply_flags(found.target, reach)?,
             era: era.or(found.era),
+            fleet: loaded.config.fleet.clone(),
             ..found
         });
     }
@@ -125,7 +137,8 @@ pub(crate) fn find_of_profile(name: &str, profile: &str, reach: &ConnectArgs) ->
         ));
     };
     let found = entry_target(server)?;
-    Ok(ServerTarget { target: apply_flags(found.target, reach)?, ..found })
+    let fleet = loaded.config.fleet.clone();
+    Ok(ServerTarget { target: apply_flags(found.target, reach)?, fleet, ..found })
 }
 
 /// Returns the target of an entry of the configuration.
@@ -139,7 +152,8 @@ pub(crate) fn entry_target(server: &ServerConfig) -> CliResult<ServerTarget> {
         _ => Vec::new(),
     };
     let roots = server.roots.clone().unwrap_or_default();
-    Ok(ServerTarget { target: entry(server)?, era: server.era.map(EraChoice::era), roots, client, scopes })
+    let era = server.era.map(EraChoice::era);
+    Ok(ServerTarget { roots, client, scopes, ..ServerTarget::bare(entry(server)?, era) })
 }
 
 /// Returns the target of a URL.
@@ -148,7 +162,7 @@ pub(crate) fn url_target(url: &str) -> CliResult<ServerTarget> {
         Target::Invalid { why, .. } => {
             Err(CliError::usage(format!("`{}` is not valid: {why}", redact_url(url))))
         }
-        target => Ok(ServerTarget { target, era: None, roots: Vec::new(), client: None, scopes: Vec::new() }),
+        target => Ok(ServerTarget::bare(target, None)),
     }
 }
 
@@ -174,8 +188,8 @@ pub(crate) async fn probe(
     }
     let signs_in = matches!(found.target, Target::Url(_));
     let prepare = || {
-        let store = if signs_in { credentials::open_lazily()? } else { None };
-        with_tokens(found.target, found.client, store)
+        let store = if signs_in && found.fleet.is_none() { credentials::open_lazily()? } else { None };
+        with_tokens(found.target, found.client, store, found.fleet)
     };
     let target = prepare().map_err(Err)?;
     builder.connect(target).await.map_err(Ok)
@@ -294,8 +308,8 @@ pub(crate) async fn connect(
     }
     builder = answer_questions(builder, output);
     let signs_in = matches!(found.target, Target::Url(_));
-    let store = if signs_in { credentials::open_lazily()? } else { None };
-    let target = with_tokens(found.target, found.client, store.clone())?;
+    let store = if signs_in && found.fleet.is_none() { credentials::open_lazily()? } else { None };
+    let target = with_tokens(found.target, found.client, store.clone(), found.fleet)?;
     let Some(connected) = ending.unless(builder.connect(target)).await else {
         return Err(interrupted("the connection was not yet established"));
     };
@@ -338,6 +352,7 @@ fn with_tokens(
     target: Target,
     client: Option<PreregisteredOAuthClient>,
     store: Option<Arc<LazyStore>>,
+    fleet: Option<FleetConfig>,
 ) -> CliResult<Target> {
     let Target::Url(url) = target else { return Ok(target) };
     if url.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
@@ -347,7 +362,11 @@ fn with_tokens(
     if url::Url::parse(&url.url).is_ok_and(|url| !hospes_auth::metadata::is_secure(&url)) {
         return Ok(url.into());
     }
-    let oauth = auth::client(&url.url, client, store.map(|store| store as _))?;
+    let store = match fleet {
+        Some(fleet) => Some(FleetTokenStore::new(fleet) as Arc<dyn CredentialStore>),
+        None => store.map(|store| store as _),
+    };
+    let oauth = auth::client(&url.url, client, store)?;
     Ok(url.authorizer(Arc::new(oauth)).into())
 }
 

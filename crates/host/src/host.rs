@@ -231,9 +231,6 @@ impl HostBuilder {
         // Before anything starts: two names that look alike keep the whole host from starting.
         let prefixes = ServerPrefixes::assign(wanted.iter().map(|server| server.name.as_str()))?;
         check_profile_names(&profiles, &prefixes)?;
-        if let Some(accounts) = &self.accounts {
-            accounts.serve(wanted.iter().filter(|server| server.is_per_user()).cloned().collect());
-        }
         let epoch = Arc::clone(&self.file_problems.epoch);
         let audit = self.guard.as_ref().and_then(|guard| guard.audit());
         let pins = self.pinning.take().and_then(|pinning| HostPins::new(pinning, &wanted, audit, &epoch));

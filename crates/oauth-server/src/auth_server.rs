@@ -132,8 +132,21 @@ impl AuthServer {
     /// # Errors
     /// If the origin is neither https nor on this machine.
     pub fn only_pages(origin: Issuer, provider: SignInProvider) -> Result<Self, InsecureIssuer> {
+        Self::only_pages_with(origin, provider, Arc::new(MemoryAuthStore::new()))
+    }
+
+    /// Creates such pages with this store. Servers that share it, and the key of the provider, can each serve the next
+    /// page of a person.
+    ///
+    /// # Errors
+    /// If the origin is neither https nor on this machine.
+    pub fn only_pages_with(
+        origin: Issuer,
+        provider: SignInProvider,
+        store: Arc<dyn AuthStore>,
+    ) -> Result<Self, InsecureIssuer> {
         let settings = AuthServerSettings::of(origin);
-        let server = Self::new(settings, Arc::new(MemoryAuthStore::new()), LocalSignIn::default())?;
+        let server = Self::new(settings, store, LocalSignIn::default())?;
         Ok(server.delegating(provider).with(|inner| inner.has_only_pages = true))
     }
 

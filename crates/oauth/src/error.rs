@@ -128,6 +128,9 @@ pub enum FlowError {
     /// The store of credentials failed.
     #[error("the credential store failed: {0}")]
     Store(String),
+    /// The lock of the tokens has ended, and another process may have replaced them.
+    #[error("another process has replaced the tokens meanwhile")]
+    Superseded,
 }
 
 /// Reasons an authorization response is rejected.
@@ -165,12 +168,27 @@ pub struct StepError {
     what: String,
     #[source]
     source: Option<std::io::Error>,
+    is_superseded: bool,
 }
 
 impl StepError {
     /// Creates an error with a message, which must not contain secrets.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), source: None }
+        Self { what: what.into(), source: None, is_superseded: false }
+    }
+
+    /// Creates the error of a document that was not written, because its lock has ended and another process may have
+    /// written a newer one.
+    #[must_use]
+    pub fn superseded() -> Self {
+        let what = "the lock of the document has ended, and another process may have replaced it";
+        Self { what: what.to_owned(), source: None, is_superseded: true }
+    }
+
+    /// Returns true for an error of [`Self::superseded`].
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        self.is_superseded
     }
 
     /// Adds the operating system's error as the source.

@@ -33,6 +33,7 @@
 //! | [`flow`] | one authorization, without I/O |
 //! | [`sign_in`] | handlers that ask the user to sign in |
 //! | [`store`] | storage of tokens and registrations |
+//! | [`pending`] | storage of sign-ins that wait for their redirect, and of links to them |
 //! | `token_request`, `token_refresh`, `tokens` | requests to a token endpoint, renewal, and what they return |
 //! | `credentials`, `proof_key`, `workload` | client authentication, DPoP proofs, and tokens of a platform |
 //! | `error` | [`FlowError`], [`RedirectError`] and [`StepError`] |
@@ -41,6 +42,7 @@ mod credentials;
 mod error;
 pub mod flow;
 mod oauth;
+pub mod pending;
 mod proof_key;
 mod settings;
 pub mod sign_in;
@@ -56,6 +58,7 @@ pub use oauth::{
     InvalidEndpoint, NO_SIGN_IN_HINT, OAuthClient, OAuthClientBuilder, RESOURCE_MISMATCH_HINT, RepairReport,
     RepairStep, RevocationResult,
 };
+pub use pending::{MemoryPendingStore, PendingStore};
 pub use proof_key::ProofKey;
 pub use settings::{
     ClientRegistration, GrantType, IdentityProvider, InvalidDocument, LegacyDiscovery, OAuthClientSettings,

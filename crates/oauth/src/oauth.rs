@@ -24,11 +24,11 @@ use url::Url;
 use self::authorizer::StepUpAttempts;
 pub use self::authorizer::{NO_SIGN_IN_HINT, RESOURCE_MISMATCH_HINT};
 pub use self::builder::{InvalidEndpoint, OAuthClientBuilder};
-use self::pending_sign_ins::PendingSignIns;
 pub use self::repair::{RepairReport, RepairStep};
 pub use self::revocation::RevocationResult;
 use super::error::FlowError;
 use super::flow::FlowInput;
+use super::pending::PendingStore;
 use super::settings::OAuthClientSettings;
 use super::sign_in::SignInHandler;
 use super::store::CredentialStore;
@@ -71,7 +71,7 @@ struct OAuthClientInner {
     /// Held while a task authorizes or renews. Other tasks wait and use its result.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Sign-ins that others were asked for.
-    later: Mutex<PendingSignIns>,
+    pending: Arc<dyn PendingStore>,
 }
 
 #[derive(Default)]
@@ -144,14 +144,14 @@ impl OAuthClient {
     }
 
     /// Reloads the stored tokens: another program may have signed in or out, or as another user. Does nothing while new
-    /// tokens are being obtained here.
+    /// tokens are being obtained here, and returns false then.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn recheck(&self) -> Result<(), FlowError> {
+    pub async fn recheck(&self) -> Result<bool, FlowError> {
         self.load().await?;
         // Whoever is getting new ones has not kept them yet.
-        let Ok(_turn) = self.0.turn.try_lock() else { return Ok(()) };
+        let Ok(_turn) = self.0.turn.try_lock() else { return Ok(false) };
         let kept = self.read_stored_document().await?.and_then(|document| self.read_tokens(&document));
         let mut held = self.held();
         let is_same = match (&held.tokens, &kept) {
@@ -162,7 +162,7 @@ impl OAuthClient {
         if !held.is_unsaved && !is_same {
             (held.tokens, held.is_new) = (kept.map(Arc::new), false);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Completes a sign-in that was deferred. `redirected` is the URL to which the browser was sent back.
@@ -175,7 +175,10 @@ impl OAuthClient {
             url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
         });
         // Taken out, so that an answer is used once, even if it is refused.
-        let flow = state.and_then(|state| self.later().take(&state));
+        let flow = match state {
+            Some(state) => self.take_sign_in(&state).await?,
+            None => None,
+        };
         let mut flow = flow.ok_or(super::RedirectError::State)?;
         flow.handle(FlowInput::Redirected(redirected.to_owned()), self.0.clock.now());
         self.redeem(&turn, flow).await
@@ -187,10 +190,6 @@ impl OAuthClient {
 
     fn held(&self) -> MutexGuard<'_, HeldTokens> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn later(&self) -> MutexGuard<'_, PendingSignIns> {
-        self.0.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if tokens are obtained without a user.

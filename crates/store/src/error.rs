@@ -72,7 +72,6 @@ pub enum StoreError {
     #[error("cannot decrypt the stored data: it was modified, or encrypted with another key")]
     Sealed,
     /// The operating system provides no random bytes.
-    #[cfg(feature = "postgres")]
     #[error("the operating system provides no random bytes")]
     NoRandomBytes,
     /// The audit log was modified.

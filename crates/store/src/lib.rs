@@ -29,7 +29,7 @@
 //! | Module | Content |
 //! |---|---|
 //! | `audit` | [`AuditLog`]: entries, the writer's thread, search and verification |
-//! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`grants`], [`pins`], [`tasks`] |
+//! | `state` | [`StateStore`] with its parts: [`approvals`], [`budgets`], [`credentials`], [`grants`], [`pending`], [`pins`], [`tasks`] |
 //! | `key`, `hex` | keys in files of their own; hexadecimal text of keys and hashes |
 //! | `error` | [`StoreError`] |
 
@@ -53,4 +53,6 @@ pub use error::StoreError;
 pub use hospes_sql::{PostgresMetrics, PostgresSettings, PostgresSettingsError};
 #[cfg(feature = "postgres")]
 pub use state::migration;
-pub use state::{StateClock, StateStore, approvals, budgets, console_sessions, grants, pins, tasks};
+pub use state::{
+    StateClock, StateStore, approvals, budgets, console_sessions, credentials, grants, pending, pins, tasks,
+};

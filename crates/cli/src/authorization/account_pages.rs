@@ -7,6 +7,7 @@ use hospes_host::UpstreamAccounts;
 use hospes_host::config::AuthSignIn;
 use hospes_oauth::InvalidDocument;
 use hospes_oauth_server::{AuthServer, SignInProvider};
+use zeroize::Zeroizing;
 
 use super::server::asked_there;
 use super::values::{fetcher, identifier, mistake};
@@ -28,24 +29,41 @@ pub(super) fn with_accounts(server: AuthServer, accounts: UpstreamAccounts) -> C
 }
 
 /// Creates the provider at which users of another issuer sign in for this host's pages. Its sealed data lasts for
-/// minutes, so the key is new each time.
-pub(super) fn visitors(issuer: Issuer, config: &AuthSignIn) -> CliResult<SignInProvider> {
+/// minutes, so the key is new each time, unless all nodes of a fleet have a `shared` one.
+pub(super) fn visitors(
+    issuer: Issuer,
+    config: &AuthSignIn,
+    shared: Option<Zeroizing<[u8; 32]>>,
+) -> CliResult<SignInProvider> {
     let client = identifier("auth.sign_in.client_id", ClientId::new(config.client_id.as_str()))?;
-    let key = Seed::from_system()
-        .map_err(|error| CliError::usage("cannot read random bytes from the system").with_cause(&error))?
-        .draw();
+    let key = match shared {
+        Some(key) => key,
+        None => {
+            let seed = Seed::from_system();
+            let mut seed = seed.map_err(|error| {
+                CliError::usage("cannot read random bytes from the system").with_cause(&error)
+            })?;
+            Zeroizing::new(seed.draw())
+        }
+    };
     let fetch = fetcher(&issuer);
     let provider = identifier("auth.sign_in", SignInProvider::new(issuer, client, &key, fetch))?;
     asked_there("auth.sign_in", provider, config.client_secret.as_ref(), &config.scopes, &config.parameters)
 }
 
 /// Removes the upstream accounts of users who can no longer sign in.
-pub(super) fn forget_the_gone(
-    accounts: &UpstreamAccounts,
-    server: &AuthServer,
+pub(super) async fn forget_the_gone(
+    accounts: UpstreamAccounts,
+    server: AuthServer,
     output: CliOutput,
 ) -> CliResult {
-    let gone = accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user));
+    // The store may wait for a database.
+    let forgetting = tokio::task::spawn_blocking(move || {
+        accounts.forget_users(server.settings().issuer.as_str(), |user| server.knows_user(user))
+    });
+    let gone = forgetting
+        .await
+        .map_err(|error| CliError::usage("cannot read the accounts of users").with_cause(&error))?;
     match gone.map_err(|error| CliError::usage("cannot read the accounts of users").with_cause(&error))? {
         0 => {}
         gone => output.say(format_args!("deleted {gone} accounts of users who can no longer sign in")),

@@ -2,22 +2,29 @@
 
 use std::sync::Arc;
 
-use hospes_auth::{ClientId, Issuer};
+use hospes_auth::{ClientId, Issuer, UnixClock};
 use hospes_host::config::{AccountsConfig, HostConfig, ServerTransport};
 use hospes_host::{AccountLimits, UpstreamAccounts};
-use hospes_oauth::CredentialStore as Kept;
+use hospes_oauth::{CredentialStore as Kept, PendingStore};
 
 use super::endpoint::EndpointAuthorization;
 use super::values::identifier;
 use crate::exit::{CliError, CliResult};
 
-/// Creates the accounts of a host whose own pages are below `issuer`.
+/// Creates the accounts of a host whose own pages are below `issuer`. `pending` is the store of links that all nodes of a
+/// fleet share.
 pub(super) fn accounts_at(
     kept: Arc<dyn Kept>,
+    pending: Option<Arc<dyn PendingStore>>,
     said: &AccountsConfig,
     issuer: &Issuer,
+    clock: UnixClock,
 ) -> CliResult<UpstreamAccounts> {
-    let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said));
+    let accounts = UpstreamAccounts::new(kept).limits(AccountLimits::from(said)).clock(clock);
+    let accounts = match pending {
+        Some(pending) => accounts.with_pending_store(pending),
+        None => accounts,
+    };
     let accounts = identifier("auth.base_url", accounts.with_issuer(issuer.as_str()))?;
     let is_public = issuer.as_str().starts_with("https://");
     // Authorization servers must be able to fetch the client metadata document.

@@ -12,7 +12,7 @@ use super::endpoint::{AccountPages, EndpointParts, IssuedMiddleware, SCOPE, boun
 use super::server::server;
 use super::values::{identifier, scopes};
 use crate::exit::CliResult;
-use crate::fleet::{NodeRateLimits, SharedState};
+use crate::fleet::{NodeRateLimits, SharedState, VISITORS_PURPOSE};
 
 /// Creates the middleware that issues the tokens it accepts.
 pub(super) async fn require_own_tokens(
@@ -33,7 +33,7 @@ pub(super) async fn require_own_tokens(
         server = with_accounts(server, accounts.clone())?;
         // With a provider, only the provider knows which users still exist.
         if config.provider.is_none() {
-            forget_the_gone(&accounts, &server, output)?;
+            forget_the_gone(accounts, server.clone(), output).await?;
         }
     }
     let tokens = AnyTokenVerifier::none().or(tokens).or(server.tokens_for(audiences));
@@ -51,12 +51,20 @@ pub(super) async fn require_own_tokens(
 }
 
 /// Adds the account pages to an endpoint whose tokens another issuer issues.
-pub(super) fn with_account_pages(
+pub(super) async fn with_account_pages(
     pages: AccountPages<'_>,
     guard: BearerAuth,
+    shared: Option<&SharedState>,
 ) -> CliResult<Box<dyn HttpMiddleware>> {
-    let provider = visitors(pages.issuer, pages.sign_in)?;
-    let server = identifier("auth.base_url", AuthServer::only_pages(pages.own, provider))?;
+    let server = match shared {
+        // People come to another node with the next page.
+        Some(shared) => {
+            let provider = visitors(pages.issuer, pages.sign_in, Some(shared.secret(VISITORS_PURPOSE)?))?;
+            AuthServer::only_pages_with(pages.own, provider, shared.auth().await?.store)
+        }
+        None => AuthServer::only_pages(pages.own, visitors(pages.issuer, pages.sign_in, None)?),
+    };
+    let server = identifier("auth.base_url", server)?;
     let server = server.trusting_proxies(pages.proxies).clock(pages.clock);
     let server = sharing_limits(server, pages.rate_limits);
     Ok(Box::new(with_accounts(server, pages.accounts)?.in_front_of(guard)))

@@ -23,7 +23,12 @@ pub(super) async fn require_own_tokens(
 }
 
 /// Fails, because this program has no pages.
-pub(super) fn with_account_pages(_: AccountPages<'_>, _: BearerAuth) -> CliResult<Box<dyn HttpMiddleware>> {
+#[expect(clippy::unused_async, reason = "with the authorization server it waits for a database")]
+pub(super) async fn with_account_pages(
+    _: AccountPages<'_>,
+    _: BearerAuth,
+    _: Option<&SharedState>,
+) -> CliResult<Box<dyn HttpMiddleware>> {
     Err(missing("`auth.sign_in` is for pages on which users connect their accounts")
         .hint("remove [auth.sign_in], or build with `--features authorization-server`"))
 }

@@ -42,9 +42,12 @@ pub(crate) async fn run(args: ChatArgs, output: CliOutput) -> CliResult {
     warn_of_unserved(&loaded.config, "the chat has no sign-in", output);
     let quiet = CliOutput { quiet: true, ..output };
     let mut ending = InterruptListener::new()?;
-    let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
     let shared = HostFleet::beside(&loaded.config).await?;
-    let host = start(&args.host, loaded.config, Some(accounts), shared, output).await?;
+    let accounts = match &shared {
+        Some(shared) => shared.accounts()?,
+        None => UpstreamAccounts::new(credentials::open_when_created()?),
+    };
+    let host = Box::pin(start(&args.host, loaded.config, Some(accounts), shared, output)).await?;
     let ended = match ending.unless(Box::pin(ready(&host, output))).await {
         Some(Ok(client)) => {
             let ended = Box::pin(run_chat(&host, &client, model, &args, output)).await;

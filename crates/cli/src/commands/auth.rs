@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use hospes::client::{Client, Target, UrlTarget};
 use hospes_auth::{ClientId, RedirectUri, Scopes, UnixClock};
-use hospes_host::config::{ServerConfig, ServerTransport};
+use hospes_host::config::{FleetConfig, ServerConfig, ServerTransport};
 use hospes_host::{profile_account, upstream};
 use hospes_oauth::flow::DevicePrompt;
 use hospes_oauth::{
-    BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FileCredentialStore, FlowError,
-    GrantType, MemoryCredentialStore, OAuthClient, OAuthClientBuilder, OAuthClientSettings,
-    PreregisteredOAuthClient, RepairStep, RevocationResult, StoredTokens, TokenSet,
+    BrowserSignIn, CredentialStore, DeferredSignIn, DeviceCodeSignIn, FlowError, GrantType,
+    MemoryCredentialStore, OAuthClient, OAuthClientBuilder, OAuthClientSettings, PreregisteredOAuthClient,
+    RepairStep, RevocationResult, StoredTokens, TokenSet,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +20,7 @@ use super::{InterruptListener, end_with_input, interrupted};
 use crate::args::{AuthCommand, ClientMetadataArgs, LoginArgs, LogoutArgs, SignInServerArgs};
 use crate::credentials::{self, CredentialsStore};
 use crate::exit::{CliError, CliResult, FailureCode, error_chain};
+use crate::fleet::{FleetTokenStore, SharedState};
 use crate::output::{self, BOLD, CliOutput, DIM, announce, paint, printable};
 use crate::target::{find, find_of_profile};
 
@@ -31,7 +32,7 @@ const SIGN_IN_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) async fn run(args: AuthCommand, output: CliOutput) -> CliResult {
     match args {
         AuthCommand::Login(args) => Box::pin(login(args, output)).await,
-        AuthCommand::Status => status(output),
+        AuthCommand::Status => status(output).await,
         AuthCommand::Logout(args) => logout(&args, output).await,
         AuthCommand::Repair(args) => Box::pin(repair(args, output)).await,
         AuthCommand::ClientMetadata(args) => client_metadata(&args, output),
@@ -63,7 +64,8 @@ fn builder(url: &str) -> CliResult<OAuthClientBuilder> {
 
 async fn login(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
-    let oauth = interactive_client(&args, &url, known, |wanted| credentials::open_or_create(wanted, output))?;
+    let open = |wanted| credentials::open_or_create(wanted, output).map(|store| store as _);
+    let oauth = interactive_client(&args, &url, known, open)?;
     let mut ending = InterruptListener::new()?;
     if args.for_host.is_some() {
         end_with_input();
@@ -84,27 +86,31 @@ struct KnownClient {
     client: Option<PreregisteredOAuthClient>,
     /// Scopes to request.
     scopes: Vec<String>,
+    /// Fleet whose database has the tokens.
+    fleet: Option<FleetConfig>,
 }
 
 /// Creates the client that signs in to `url` interactively, in the way that `args` select, and keeps the tokens in
-/// `store`. A client given on the command line takes precedence over `known`, the one from the configuration.
+/// `store`, or in the database of the fleet that the configuration has. A client given on the command line takes precedence over `known`, the one from the configuration.
 fn interactive_client(
     args: &LoginArgs,
     url: &UrlTarget,
     known: KnownClient,
-    store: impl FnOnce(CredentialsStore) -> CliResult<Arc<FileCredentialStore>>,
+    store: impl FnOnce(CredentialsStore) -> CliResult<Arc<dyn CredentialStore>>,
 ) -> CliResult<OAuthClient> {
     if !output::is_interactive() && args.no_browser {
         return Err(CliError::new(FailureCode::Unauthorized, "cannot sign in without a terminal")
             .hint("pass your own token with `--header 'Authorization: …'`"));
     }
-    let mut builder = builder(&url.url)?
-        .store(store(args.credentials_store)?)
-        .account(account_of(&args.site))
-        .settings(|settings| {
-            let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
-            settings.scopes = Scopes::parse(&scopes.join(" "));
-        });
+    let store = match known.fleet {
+        // All nodes have the account then.
+        Some(fleet) => FleetTokenStore::new(fleet),
+        None => store(args.credentials_store)?,
+    };
+    let mut builder = builder(&url.url)?.store(store).account(account_of(&args.site)).settings(|settings| {
+        let scopes = if args.scopes.is_empty() { &known.scopes } else { &args.scopes };
+        settings.scopes = Scopes::parse(&scopes.join(" "));
+    });
     if let Some(id) = &args.client_id {
         let id = ClientId::new(id).map_err(|error| CliError::usage("--client-id").with_cause(&error))?;
         let mut given = PreregisteredOAuthClient::new(id);
@@ -202,7 +208,8 @@ fn show_code(prompt: &DevicePrompt) {
 
 async fn repair(args: LoginArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
-    let oauth = interactive_client(&args, &url, known, |wanted| credentials::repair_store(wanted, output))?;
+    let open = |wanted| credentials::repair_store(wanted, output).map(|store| store as _);
+    let oauth = interactive_client(&args, &url, known, open)?;
     let mut ending = InterruptListener::new()?;
     let repairing = Box::pin(async {
         match oauth.repair().await {
@@ -311,16 +318,27 @@ async fn sign_in_anew(
     tokens.ok_or_else(|| CliError::usage(format!("{url} does not require sign-in")))
 }
 
-fn status(output: CliOutput) -> CliResult {
-    let store = credentials::open_existing()?;
-    let kept = match &store {
-        Some((store, _)) => {
-            StoredTokens::all(&**store).map_err(|error| CliError::usage(error_chain(&error)))?
+/// Returns the tokens in a store, which may wait for a database.
+async fn all_tokens(store: Arc<dyn CredentialStore>) -> CliResult<Vec<StoredTokens>> {
+    let read = tokio::task::spawn_blocking(move || StoredTokens::all(&*store)).await;
+    let read = read.map_err(|error| CliError::usage("cannot read the tokens").with_cause(&error))?;
+    read.map_err(|error| CliError::usage(error_chain(&error)))
+}
+
+async fn status(output: CliOutput) -> CliResult {
+    let (store, key, place) = match SharedState::default_tokens()? {
+        Some(store) => {
+            (Some(store as Arc<dyn CredentialStore>), None, "the database of the fleet".to_owned())
         }
+        None => {
+            let (store, key) = credentials::open_existing()?.unzip();
+            (store.map(|store| store as _), key, credentials::describe_location())
+        }
+    };
+    let kept = match store {
+        Some(store) => all_tokens(store).await?,
         None => Vec::new(),
     };
-    let place = credentials::describe_location();
-    let key = store.map(|(_, key)| key);
     if output.json {
         let servers: Vec<Value> = kept.iter().map(|kept| TokenSummary::from(kept).described()).collect();
         let mut described = json!({ "servers": servers, "store": place });
@@ -346,8 +364,11 @@ fn status(output: CliOutput) -> CliResult {
 
 async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     let (url, known) = url_of(&args.site)?;
+    let store = match known.fleet {
+        Some(fleet) => Some(FleetTokenStore::new(fleet) as Arc<dyn CredentialStore>),
+        None => credentials::open_existing()?.map(|(store, _)| store as _),
+    };
     let Some(user) = &args.user else {
-        let store = credentials::open_existing()?.map(|(store, _)| store as Arc<dyn CredentialStore>);
         let builder =
             builder(&url.url)?.store(store.unwrap_or_else(|| Arc::new(MemoryCredentialStore::new())));
         let oauth = known_as(builder.account(account_of(&args.site)), known.client).build();
@@ -356,15 +377,19 @@ async fn logout(args: &LogoutArgs, output: CliOutput) -> CliResult {
     };
     // The account of a host's user at the server. A running host notices the change within moments.
     let mut last = RevocationResult::Nothing;
-    if let Some((store, _)) = credentials::open_existing()? {
-        for kept in StoredTokens::all(&*store).map_err(|error| CliError::usage(error_chain(&error)))? {
+    if let Some(store) = store {
+        for kept in all_tokens(Arc::clone(&store)).await? {
             let is_theirs = kept.account == *user || TokenSummary::from(&kept).user() == Some(user);
             if is_theirs && kept.is_for(&url.url) {
-                let oauth = builder(&url.url)?.store(Arc::clone(&store) as _).account(&kept.account);
+                let oauth = builder(&url.url)?.store(Arc::clone(&store)).account(&kept.account);
                 let oauth = known_as(oauth, known.client.clone()).build();
                 let revoked = oauth.revoke().await.map_err(|error| failed(&error))?;
                 // In any case, because an entry that could not be revoked must not be used again.
-                kept.forget(&*store).map_err(|error| CliError::usage(error_chain(&error)))?;
+                let store = Arc::clone(&store);
+                let forgotten = tokio::task::spawn_blocking(move || kept.forget(&*store)).await;
+                forgotten
+                    .map_err(|error| CliError::usage("cannot remove the tokens").with_cause(&error))?
+                    .map_err(|error| CliError::usage(error_chain(&error)))?;
                 // There was an account, so that `Nothing` would be wrong to report.
                 last =
                     if revoked == RevocationResult::Nothing { RevocationResult::NotOffered } else { revoked };
@@ -420,7 +445,9 @@ fn url_of(site: &SignInServerArgs) -> CliResult<(UrlTarget, KnownClient)> {
         None => find(Some(target), &[], &site.reach())?,
     };
     match found.target {
-        Target::Url(url) => Ok((url, KnownClient { client: found.client, scopes: found.scopes })),
+        Target::Url(url) => {
+            Ok((url, KnownClient { client: found.client, scopes: found.scopes, fleet: found.fleet }))
+        }
         _ => Err(CliError::usage(format!(
             "`{target}` is a command: it takes credentials from its environment"
         ))

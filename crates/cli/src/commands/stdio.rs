@@ -45,9 +45,12 @@ pub(crate) async fn run(args: StdioArgs) -> CliResult {
     explain_stdio("`hospes up` serves the same over HTTP");
     let mut ending = InterruptListener::new()?;
     warn_of_unserved(&loaded.config, "stdio has no sign-in", output);
-    let accounts = UpstreamAccounts::new(credentials::open_when_created()?);
     let shared = HostFleet::beside(&loaded.config).await?;
-    let host = start(&args.host, loaded.config, Some(accounts), shared, output).await?;
+    let accounts = match &shared {
+        Some(shared) => shared.accounts()?,
+        None => UpstreamAccounts::new(credentials::open_when_created()?),
+    };
+    let host = Box::pin(start(&args.host, loaded.config, Some(accounts), shared, output)).await?;
     let Some(ready) = ending.unless(require(&host)).await else {
         stop(host, &mut ending, quiet).await;
         return Ok(());

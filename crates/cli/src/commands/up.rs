@@ -109,9 +109,13 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     let bound = listener.local_addr().map_err(|error| listen_error(address, "--listen", &error))?;
     let scraped = MetricsListener::bind(config.metrics_listen).await?;
     let will_be = config.servers.iter().any(|server| server.is_per_user() && !server.disabled);
-    let kept = credentials::open_for_host(will_be, output)?;
     let said = &config.accounts;
     let mut shared = SharedState::connect(&config).await?;
+    let kept = match &shared {
+        // An account that is connected at one node is connected at all.
+        Some(shared) => Some(shared.accounts()?.tokens),
+        None => credentials::open_for_host(will_be, output)?,
+    };
     // Before the node, whose connections to others have spans.
     telemetry::start(config.telemetry.as_ref(), output)?;
     // Before the authorization server, whose rate limits are those of all nodes.
@@ -145,7 +149,7 @@ pub(crate) async fn run(args: UpArgs, output: CliOutput) -> CliResult {
     };
     let begun = jiff::Timestamp::now();
     let fleet = shared.map(|shared| shared.for_host(member.clone()));
-    let host = start(&args.host, config, accounts, fleet, output).await?;
+    let host = Box::pin(start(&args.host, config, accounts, fleet, output)).await?;
     let rounds = request_state(&host)?;
     warn_of_unread_groups(&host, people, output);
     let build = |gateway, path: &str, servers: Option<HostServers>| {

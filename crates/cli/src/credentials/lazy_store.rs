@@ -93,7 +93,7 @@ impl CredentialStore for LazyStore {
         self.store(false)?.map_or_else(|| Ok(Vec::new()), |store| store.names(beginning))
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        self.store(false)?.map_or(Ok(None), |store| store.lock())
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
+        self.store(false)?.map_or(Ok(None), |store| store.lock(name))
     }
 }

@@ -94,8 +94,8 @@ impl CredentialStore for OverlayStore {
         Ok(names)
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        self.under.lock()
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
+        self.under.lock(name)
     }
 }
 

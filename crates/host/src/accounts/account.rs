@@ -8,23 +8,24 @@ use hospes::client::{
     Authorizer, AuthorizerError, AuthorizerFuture, OutboundRequest, RejectedRequest, RetryDecision,
 };
 use hospes_auth::{AccountLink, AccountStatus, Challenge, ConnectAccountError, DisconnectResult, Seed};
-use hospes_oauth::{FlowError, OAuthClient, RedirectError, RevocationResult};
+use hospes_oauth::{FlowError, OAuthClient, RedirectError, RevocationResult, StepError};
 use hospes_policy::visible_line;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{UpstreamAccounts, UpstreamAccountsInner};
 use crate::server::{AccountAuthorizer, ConnectorFuture, SignInChanges};
 use crate::shell_word::shell_word;
 
-/// Minimum interval between checks whether another program has signed in or out.
+/// Minimum interval between checks whether another program has signed in or out, if the store does not tell.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum time for which a request waits for a check. A database that several nodes share may be out of reach.
+const RECHECK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Authorizes requests to a server with an account.
 pub(crate) struct UpstreamAccount {
-    this: Weak<Self>,
     oauth: OAuthClient,
     /// Name of the server in the configuration.
     server: Arc<str>,
@@ -37,7 +38,37 @@ pub(crate) struct UpstreamAccount {
     changes: watch::Sender<SignInChanges>,
     /// Mark of the tokens that requests last carried.
     mark: Mutex<Option<String>>,
-    looked: Mutex<Instant>,
+    checks: Mutex<StoreChecks>,
+}
+
+/// What tells when to look at the store again.
+struct StoreChecks {
+    looked: Instant,
+    /// Counter of changes of the store, if it has one.
+    changes: Option<watch::Receiver<u64>>,
+    /// True if the last check did not succeed.
+    has_failed: bool,
+}
+
+impl StoreChecks {
+    /// Returns true if a check is due, and begins it.
+    fn begin_if_due(&mut self) -> bool {
+        let is_time = self.looked.elapsed() >= RECHECK_INTERVAL;
+        let is_due = match &mut self.changes {
+            // Unless it changes, the store is not asked: requests go on while it is out of reach.
+            Some(changes) => {
+                let has_changed = changes.has_changed().unwrap_or_default();
+                changes.mark_unchanged();
+                has_changed || (self.has_failed && is_time)
+            }
+            None => is_time,
+        };
+        if is_due {
+            // Set before looking, so that requests that come meanwhile do not all look.
+            self.looked = Instant::now();
+        }
+        is_due
+    }
 }
 
 /// User who owns an account, and the source of sign-in links for that user.
@@ -48,14 +79,16 @@ pub(super) struct AccountOwner {
 }
 
 impl UpstreamAccount {
-    /// Creates the account that all users share, or that all users of a profile do.
+    /// Creates the account that all users share, or that all users of a profile do. `changes` counts changes of the store,
+    /// if it can tell.
     pub(super) fn shared(
         oauth: OAuthClient,
         server: Arc<str>,
         profile: Option<&str>,
         host: String,
+        changes: Option<watch::Receiver<u64>>,
     ) -> Arc<Self> {
-        Self::new(oauth, (server, profile), host, None)
+        Self::new(oauth, (server, profile), host, None, changes)
     }
 
     /// Creates the account of one user.
@@ -64,8 +97,9 @@ impl UpstreamAccount {
         server: Arc<str>,
         host: String,
         owner: AccountOwner,
+        changes: Option<watch::Receiver<u64>>,
     ) -> Arc<Self> {
-        Self::new(oauth, (server, None), host, Some(owner))
+        Self::new(oauth, (server, None), host, Some(owner), changes)
     }
 
     fn new(
@@ -73,9 +107,9 @@ impl UpstreamAccount {
         (server, profile): (Arc<str>, Option<&str>),
         host: String,
         owner: Option<AccountOwner>,
+        changes: Option<watch::Receiver<u64>>,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
-            this: Weak::clone(this),
+        Arc::new(Self {
             oauth,
             server,
             profile: profile.map(Box::from),
@@ -83,8 +117,14 @@ impl UpstreamAccount {
             owner,
             changes: watch::Sender::default(),
             mark: Mutex::default(),
-            looked: Mutex::new(Instant::now()),
+            checks: Mutex::new(StoreChecks { looked: Instant::now(), changes, has_failed: false }),
         })
+    }
+
+    /// Returns the name of the account among pending documents: of its server and its user.
+    pub(super) fn family(&self) -> String {
+        // The name of a server has no line break.
+        format!("{}\n{}", self.server, self.owner.as_ref().map_or("", |owner| &owner.user))
     }
 
     /// Returns the current status of the account.
@@ -99,7 +139,10 @@ impl UpstreamAccount {
     pub(super) async fn disconnect(&self) -> Result<DisconnectResult, ConnectAccountError> {
         if let Some(accounts) = self.owner.as_ref().and_then(|owner| owner.accounts.upgrade()) {
             // Nobody connects it again by a link from before.
-            UpstreamAccounts(accounts).links().remove_links_of(self);
+            UpstreamAccounts(accounts).links().remove_links_of(self).await.map_err(|error| {
+                tracing::error!(server = %self.server, %error, "failed to remove the links of an account");
+                ConnectAccountError::Failed
+            })?;
         }
         let revoked = self.oauth.revoke().await;
         // Whoever has a connection on its account is to close it.
@@ -170,26 +213,33 @@ impl UpstreamAccount {
         }
     }
 
-    /// Checks again from time to time.
+    /// Checks again if the store may have changed.
     async fn recheck_if_due(&self) {
-        // The guard ends with the block, so that it is not held over the look at the store.
-        {
-            let mut looked = self.looked.lock();
-            if looked.elapsed() < RECHECK_INTERVAL {
-                return;
-            }
-            // Set before looking, so that requests that come meanwhile do not all look.
-            *looked = Instant::now();
+        // The guard ends with the statement, so that it is not held over the look at the store.
+        let is_due = self.checks.lock().begin_if_due();
+        if is_due {
+            self.recheck().await;
         }
-        self.recheck().await;
     }
 
-    /// Reads the store again, which another program may have changed.
-    async fn recheck(&self) {
-        if let Err(error) = self.oauth.recheck().await {
-            tracing::warn!(server = %self.server, %error, "failed to check whether the account is still connected");
-        }
-        self.detect_identity_change(false).await;
+    /// Reads the store again, which another program or another node may have changed.
+    pub(super) async fn recheck(&self) {
+        let had_tokens = matches!(self.oauth.tokens().await, Ok(Some(_)));
+        let checked = match timeout(RECHECK_LIMIT, self.oauth.recheck()).await {
+            Ok(Ok(is_checked)) => is_checked,
+            Ok(Err(error)) => {
+                tracing::warn!(server = %self.server, %error, "failed to check whether the account is still connected");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(server = %self.server, "the credential store did not tell in time whether the account is still connected");
+                false
+            }
+        };
+        self.checks.lock().has_failed = !checked;
+        // Whoever waits for a sign-in goes on after one elsewhere.
+        let is_connected = !had_tokens && matches!(self.oauth.tokens().await, Ok(Some(_)));
+        self.detect_identity_change(is_connected).await;
     }
 
     /// Returns the stored tokens, if there are some.
@@ -225,18 +275,21 @@ impl UpstreamAccount {
         };
         if is_missing && !refusal.request.background {
             // They were asked a moment ago, and may be about to say yes.
-            let known = accounts.links().find_reusable(self, wanted.as_deref()).map(str::to_owned);
-            if let Some(id) = known {
+            let known = accounts.links().find_reusable(self, wanted.as_deref()).await;
+            if let Some(id) = known.map_err(link_error)? {
                 return Err(self.sign_in_error(&accounts.link_url(&id)));
             }
         }
-        self.oauth.handle_rejection(refusal).await.map_err(|error| match &error.sign_in {
-            Some(page) => match self.create_link(&accounts, owner, page, wanted) {
-                Some(url) => self.sign_in_error(&url),
-                None => AuthorizerError::new("a sign-in link could not be created").because(error),
-            },
-            None => error,
-        })
+        let error = match self.oauth.handle_rejection(refusal).await {
+            Ok(decision) => return Ok(decision),
+            Err(error) => error,
+        };
+        let Some(page) = &error.sign_in else { return Err(error) };
+        match self.create_link(&accounts, owner, page, wanted).await {
+            Ok(Some(url)) => Err(self.sign_in_error(&url)),
+            Ok(None) => Err(AuthorizerError::new("a sign-in link could not be created").because(error)),
+            Err(failure) => Err(link_error(failure)),
+        }
     }
 
     /// Returns the remedy for an account that everybody shares. A sign-in is named only where one is possible.
@@ -269,28 +322,34 @@ impl UpstreamAccount {
     }
 
     /// Creates a link that replaces the server's sign-in page. Only the account's user can open it.
-    fn create_link(
+    async fn create_link(
         &self,
         accounts: &UpstreamAccounts,
         owner: &AccountOwner,
         page: &str,
         wanted: Option<String>,
-    ) -> Option<String> {
-        let account = self.this.upgrade()?;
-        let id = Seed::from_system().ok()?.draw_text();
-        let page = url::Url::parse(page).ok()?;
+    ) -> Result<Option<String>, StepError> {
+        let (Ok(mut seed), Ok(page)) = (Seed::from_system(), url::Url::parse(page)) else { return Ok(None) };
+        let id = seed.draw_text();
         let link =
             AccountLink::new(Arc::clone(&owner.user), Arc::clone(&self.server), self.host.clone(), page);
         let url = accounts.link_url(&id);
-        accounts.links().create(id, link, account, wanted, accounts.current_limits());
+        accounts.links().create(id, link, self, wanted, accounts.current_limits()).await?;
         tracing::info!(server = %self.server, "account connection requested");
-        Some(url)
+        Ok(Some(url))
     }
 
     fn sign_in_error(&self, url: &str) -> AuthorizerError {
         AuthorizerError::new(format!("`{}` requires you to sign in at {}", self.server, self.host))
             .sign_in(url)
     }
+}
+
+/// Returns the error of a link that could not be stored or read.
+// By value, for use with `map_err`.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn link_error(error: StepError) -> AuthorizerError {
+    AuthorizerError::new(format!("sign-in links are not available at the moment: {error}"))
 }
 
 /// Returns what gives a server of the configuration a token of the person, in a header.

@@ -7,10 +7,11 @@
 mod account;
 mod limits;
 mod links;
+mod shared_stores;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use hospes_auth::metadata::ClientDocument;
 use hospes_auth::{
@@ -18,17 +19,18 @@ use hospes_auth::{
     DisconnectResult, InvalidIdentifier, RedirectUri, Scopes, UnixClock,
 };
 use hospes_oauth::{
-    CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, OAuthClient,
-    OAuthClientSettings, StoredTokens,
+    CredentialStore, DeferredSignIn, FlowError, InvalidDocument, LegacyDiscovery, MemoryPendingStore,
+    OAuthClient, OAuthClientSettings, PendingStore, StepError, StoredTokens,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 pub use crate::config::MAX_LINK_LIFETIME;
 pub(crate) use account::UpstreamAccount;
 pub use account::token_hint;
 pub use limits::AccountLimits;
-pub(crate) use links::AccountLinkStage;
 use links::AccountLinks;
+pub(crate) use links::{AccountLinkStage, KnownLink};
+pub use shared_stores::{REFRESH_LEASE, SharedCredentialStore, SharedPendingStore};
 
 use crate::config::{HttpTransport, ServerConfig, ServerTransport};
 
@@ -44,9 +46,10 @@ struct UpstreamAccountsInner {
     /// URL of the client metadata document that describes this host to authorization servers.
     document: Option<ClientId>,
     clock: UnixClock,
-    /// The servers at which each user has an account, once the host has started.
-    servers: OnceLock<Vec<ServerConfig>>,
-    links: Mutex<AccountLinks>,
+    /// The servers at which each user has an account, which the host has started.
+    servers: Mutex<Vec<ServerConfig>>,
+    /// Sign-ins that wait for their redirect, and links to them.
+    pending: Arc<dyn PendingStore>,
     open: Mutex<ActiveAccounts>,
 }
 
@@ -68,8 +71,8 @@ impl UpstreamAccounts {
             limits: AccountLimits::default(),
             document: None,
             clock: UnixClock::system(),
-            servers: OnceLock::new(),
-            links: Mutex::default(),
+            servers: Mutex::default(),
+            pending: Arc::new(MemoryPendingStore::new()),
             open: Mutex::default(),
         }))
     }
@@ -83,6 +86,14 @@ impl UpstreamAccounts {
         let folder = format!("{}/connect/", issuer.trim_end_matches('/'));
         let callback = RedirectUri::new(format!("{folder}callback"))?;
         Ok(self.with(|inner| inner.place = Some(ConnectUrls { callback, folder })))
+    }
+
+    /// Sets the store of links and of sign-ins that wait for their redirect; by default, the memory of this process. Nodes
+    /// that share it and the store of tokens share the accounts: a link of one node is opened at another one, and its
+    /// sign-in is completed at a third one.
+    #[must_use]
+    pub fn with_pending_store(self, pending: Arc<dyn PendingStore>) -> Self {
+        self.with(|inner| inner.pending = pending)
     }
 
     /// Sets the limits; the default is [`AccountLimits::default`].
@@ -124,15 +135,12 @@ impl UpstreamAccounts {
         self
     }
 
-    /// Deletes the accounts of users of `issuer` for whom `is_there` returns false. Returns their number.
+    /// Deletes the accounts of users of `issuer` for whom `is_there` returns false. Returns their number. Blocks as long
+    /// as the store does.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn forget_users(
-        &self,
-        issuer: &str,
-        is_there: impl Fn(&str) -> bool,
-    ) -> Result<usize, hospes_oauth::StepError> {
+    pub fn forget_users(&self, issuer: &str, is_there: impl Fn(&str) -> bool) -> Result<usize, StepError> {
         let mut gone = 0;
         for kept in StoredTokens::all(&*self.0.store)? {
             let Some(user) = user_of(&kept.account, issuer) else { continue };
@@ -157,7 +165,8 @@ impl UpstreamAccounts {
         let account = server.profile.as_deref().map(profile_account).unwrap_or_default();
         let oauth = self.oauth(http, &account, None)?;
         let profile = server.profile.as_deref();
-        Some(UpstreamAccount::shared(oauth, server.name.as_str().into(), profile, host_of(http)))
+        let name = server.name.as_str().into();
+        Some(UpstreamAccount::shared(oauth, name, profile, host_of(http), self.0.store.changes()))
     }
 
     /// Returns the account of one user at a server. None if users cannot sign in.
@@ -165,7 +174,7 @@ impl UpstreamAccounts {
         let ServerTransport::Http(http) = &server.transport else { return None };
         let place = self.0.place.as_ref()?;
         let name: Arc<str> = server.name.as_str().into();
-        // Held until the account is in the map: two callers must get the same one, with its pending sign-ins.
+        // Held until the account is in the map: two callers must get the same one, with its tokens.
         let mut open = self.0.open.lock();
         // Entries of accounts that nobody uses any more go here, or the map would grow with every user.
         open.retain(|_, account| account.strong_count() > 0);
@@ -175,7 +184,7 @@ impl UpstreamAccounts {
         }
         let oauth = self.oauth(http, user, Some(place))?;
         let owner = account::AccountOwner { user: Arc::clone(user), accounts: Arc::downgrade(&self.0) };
-        let account = UpstreamAccount::of_user(oauth, name, host_of(http), owner);
+        let account = UpstreamAccount::of_user(oauth, name, host_of(http), owner, self.0.store.changes());
         open.insert(key, Arc::downgrade(&account));
         Some(account)
     }
@@ -184,6 +193,7 @@ impl UpstreamAccounts {
         let builder = OAuthClient::builder(http.url.reveal().as_str()).ok()?;
         let builder = builder
             .store(Arc::clone(&self.0.store))
+            .pending_store(Arc::clone(&self.0.pending))
             .account(account)
             .clock(self.0.clock.clone())
             // Whoever speaks for a server here is nobody's guess.
@@ -215,28 +225,46 @@ impl UpstreamAccounts {
     }
 
     /// Returns true if this link has not been used and has not expired.
-    pub(crate) fn is_open(&self, id: &str) -> bool {
-        self.links().find_open(id).is_some()
+    pub(crate) async fn is_open(&self, id: &str) -> Result<bool, StepError> {
+        Ok(self.links().find_open(id).await?.is_some())
     }
 
-    pub(crate) fn links(&self) -> MutexGuard<'_, AccountLinks> {
-        self.0.links.lock()
+    pub(crate) fn links(&self) -> AccountLinks {
+        AccountLinks::new(Arc::clone(&self.0.pending))
+    }
+
+    /// Looks whether a user has connected or given up the account at a server elsewhere, such as at another node.
+    pub(crate) async fn recheck(&self, server: &str, user: &Arc<str>) {
+        if let Some(account) = self.account_at(server, user) {
+            account.recheck().await;
+        }
+    }
+
+    /// Returns the account of a user at a server, by its name.
+    fn account_at(&self, server: &str, user: &Arc<str>) -> Option<Arc<UpstreamAccount>> {
+        // Cloned, so that no lock is held while the account is made.
+        let server = self.0.servers.lock().iter().find(|known| known.name == server).cloned()?;
+        self.of(&server, user)
     }
 
     pub(crate) fn current_limits(&self) -> &AccountLimits {
         &self.0.limits
     }
 
-    /// Sets the servers at which each user has an account.
-    pub(crate) fn serve(&self, servers: Vec<ServerConfig>) {
-        // A second host would share its users' accounts, not its servers.
-        let _first = self.0.servers.set(servers);
+    /// Adds a server at which each user has an account, or replaces the one of its name.
+    pub(crate) fn serve(&self, server: &ServerConfig) {
+        let mut servers = self.0.servers.lock();
+        match servers.iter_mut().find(|known| known.name == server.name) {
+            Some(known) => known.clone_from(server),
+            None => servers.push(server.clone()),
+        }
     }
 
     /// Returns the status of all accounts of this user.
     pub(crate) async fn status(&self, user: &Arc<str>) -> Result<Vec<AccountStatus>, FlowError> {
         let mut all = Vec::new();
-        for server in self.0.servers.get().into_iter().flatten() {
+        let servers = self.0.servers.lock().clone();
+        for server in &servers {
             let Some(account) = self.of(server, user) else { continue };
             all.push(account.status().await?);
         }
@@ -250,28 +278,36 @@ impl UpstreamAccounts {
 }
 
 impl AccountConnections for UpstreamAccounts {
-    fn link(&self, id: &str) -> Option<AccountLink> {
-        self.links().find_open(id)
+    fn link<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, Option<AccountLink>> {
+        Box::pin(async move { self.links().find_open(id).await.map_err(link_failure) })
     }
 
-    fn take(&self, id: &str) -> bool {
-        self.links().consume(id)
+    fn take<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, bool> {
+        Box::pin(async move { self.links().consume(id).await.map_err(link_failure) })
     }
 
-    fn refuse(&self, id: &str) {
-        self.links().settle(id, AccountLinkStage::Refused);
+    fn refuse<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a> {
+        Box::pin(
+            async move { self.links().settle(id, AccountLinkStage::Refused).await.map_err(link_failure) },
+        )
     }
 
     fn finish<'a>(&'a self, id: &'a str, redirected: String) -> AccountConnectionFuture<'a> {
         Box::pin(async move {
-            let account = self.links().account(id).ok_or(ConnectAccountError::Unknown)?;
+            let link = self.links().find_taken(id).await.map_err(link_failure)?;
+            let link = link.ok_or(ConnectAccountError::Unknown)?;
+            let account =
+                self.account_at(&link.server, &link.principal).ok_or(ConnectAccountError::Unknown)?;
             let finished = account.finish(&redirected).await;
             let stage = match &finished {
                 Ok(()) => AccountLinkStage::Connected,
                 Err(ConnectAccountError::Refused) => AccountLinkStage::Refused,
                 Err(_) => AccountLinkStage::Failed,
             };
-            self.links().settle(id, stage);
+            // The account is connected or not, whoever learns of it late.
+            if let Err(error) = self.links().settle(id, stage).await {
+                tracing::warn!(%error, "the result of an account link could not be recorded");
+            }
             finished
         })
     }
@@ -291,11 +327,7 @@ impl AccountConnections for UpstreamAccounts {
         server: &'a str,
     ) -> AccountConnectionFuture<'a, DisconnectResult> {
         Box::pin(async move {
-            let mut servers = self.0.servers.get().into_iter().flatten();
-            let Some(server) = servers.find(|known| known.name == server) else {
-                return Ok(DisconnectResult::Nothing);
-            };
-            let Some(account) = self.of(server, &principal.into()) else {
+            let Some(account) = self.account_at(server, &principal.into()) else {
                 return Ok(DisconnectResult::Nothing);
             };
             account.disconnect().await
@@ -326,6 +358,13 @@ pub fn user_of<'a>(principal: &'a str, issuer: &str) -> Option<&'a str> {
 pub(crate) fn is_user(principal: &str) -> bool {
     // No issuer has a space in it.
     principal.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("user "))
+}
+
+// By value, for use with `map_err`.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn link_failure(error: StepError) -> ConnectAccountError {
+    tracing::error!(%error, "failed to read or change an account link");
+    ConnectAccountError::Failed
 }
 
 fn host_of(http: &HttpTransport) -> String {

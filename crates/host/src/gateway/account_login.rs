@@ -12,14 +12,15 @@ use hospes_model::{
     CallToolResult, ElicitAction, ElicitParams, ElicitResult, ElicitUrlParams, ElicitationCompleteParams,
     InputRequest, Method, Notification, RpcError,
 };
+use hospes_oauth::StepError;
 use serde_json::json;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::gateway_state::ViewLease;
 use super::handle::Gateway;
 use super::resources::own_resource;
 use super::sign_in_tool::CONNECT_ACCOUNT;
-use crate::accounts::{AccountLinkStage, UpstreamAccounts};
+use crate::accounts::{AccountLinkStage, KnownLink, UpstreamAccounts};
 use crate::catalogue::ACCOUNTS_URI;
 use crate::catalogue::names::SEPARATOR;
 use crate::metrics::excluded;
@@ -48,13 +49,15 @@ impl Gateway {
             return Ok(outcome);
         }
         let carried = context.round().carried;
-        self.answer(call).await.or_else(|error| {
-            // What a call took with it, it takes with it again.
-            let mut round = context.round();
-            round.carried = carried;
-            context.begin_round(round);
-            ask_to_sign_in(accounts, &context, &method, error)
-        })
+        let error = match self.answer(call).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        // What a call took with it, it takes with it again.
+        let mut round = context.round();
+        round.carried = carried;
+        context.begin_round(round);
+        ask_to_sign_in(accounts, &context, &method, error).await
     }
 
     /// Returns the server whose sign-in tool has this name. `None` if the server has already listed its real tools.
@@ -137,50 +140,52 @@ async fn resume(
     context.begin_round(round);
 
     // Nobody else's link is looked at, whatever the state says.
-    let looked = accounts.links().look_up(&id).map(|(link, stage, until)| (link.clone(), stage, until));
-    let Some((link, mut stage, until)) =
-        looked.filter(|(link, ..)| Some(&*link.principal) == context.principal())
+    let known = accounts.links().look_up(&id).await.map_err(unavailable)?;
+    let Some(KnownLink { link, until, .. }) =
+        known.filter(|known| Some(&*known.link.principal) == context.principal())
     else {
         return Ok(None);
     };
     if answer.is_none_or(|answer| answer.action != ElicitAction::Accept) {
-        hospes_auth::AccountConnections::refuse(accounts, &id);
+        // The call ends in any case; without the record, the link stays good for its time.
+        let _ = hospes_auth::AccountConnections::refuse(accounts, &id).await;
         let why = format!("the user declined to connect an account at `{}`; nothing was done", link.server);
         return Ok(Some(told(method, why)?));
     }
     // Neither beyond the time of the link nor longer than proxies leave a silent request open.
-    let waited = timeout_at(until.min(Instant::now() + accounts.current_limits().sign_in_wait), async {
-        let settled =
-            stage.wait_for(|stage| !matches!(stage, AccountLinkStage::Open | AccountLinkStage::Taken)).await;
-        settled.map_or(AccountLinkStage::Failed, |stage| *stage)
-    });
-    match waited.await {
-        Ok(AccountLinkStage::Connected) => {
+    let end = until.min(Instant::now() + accounts.current_limits().sign_in_wait);
+    match accounts.links().wait_for_result(&id, end).await.map_err(unavailable)? {
+        Some(AccountLinkStage::Connected) => {
+            // Maybe at another node.
+            accounts.recheck(&link.server, &link.principal).await;
             let done = ElicitationCompleteParams::new(id);
             context.notify(Notification::ElicitationComplete(done));
             Ok(None)
         }
-        Ok(_) => {
+        Some(_) => {
             let why =
                 format!("no account at `{}` was connected: the sign-in failed or was denied", link.server);
             Ok(Some(told(method, why)?))
         }
         // They still may be about it.
-        Err(_) if accounts.links().look_up(&id).is_some() && !context.peer().revision.is_legacy() => {
-            ask_to_sign_in(
-                accounts,
-                context,
-                method,
-                sign_in_required_error(&link.server, &accounts.link_url(&id)),
-            )
-            .map(Some)
+        None if Instant::now() < until && !context.peer().revision.is_legacy() => {
+            let error = sign_in_required_error(&link.server, &accounts.link_url(&id));
+            ask_to_sign_in(accounts, context, method, error).await.map(Some)
         }
-        Err(_) => {
+        None => {
             let why =
                 format!("the user has not signed in at `{}` yet; call again after the sign-in", link.server);
             Ok(Some(told(method, why)?))
         }
     }
+}
+
+/// Returns the error of a call whose sign-in link cannot be looked up.
+// By value, for use with `map_err`.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unavailable(error: StepError) -> RpcError {
+    tracing::warn!(%error, "account links cannot be read");
+    RpcError::internal("sign-in links are not available at the moment; call again later")
 }
 
 /// The sign-in that an error asks this user for.
@@ -192,7 +197,7 @@ struct SignInElicitation {
 
 /// Returns the sign-in that an error asks for. Returns none for any other error, and an error if the link does not
 /// belong to this user.
-fn parse_sign_in_error(
+async fn parse_sign_in_error(
     accounts: &UpstreamAccounts,
     context: &Context,
     error: &RpcError,
@@ -200,8 +205,12 @@ fn parse_sign_in_error(
     // The host's own error carries one link, to its own pages; others are a server's and go on as they are.
     let [params] = <[ElicitUrlParams; 1]>::try_from(error.url_elicitations()?).ok()?;
     let id = accounts.parse_link_id(&params.url)?.to_owned();
-    let server = match accounts.links().look_up(&id) {
-        Some((link, ..)) if Some(&*link.principal) == context.principal() => Arc::clone(&link.server),
+    let known = match accounts.links().look_up(&id).await {
+        Ok(known) => known,
+        Err(error) => return Some(Err(unavailable(error))),
+    };
+    let server = match known {
+        Some(known) if Some(&*known.link.principal) == context.principal() => known.link.server,
         _ => return Some(Err(RpcError::internal("the sign-in link is no longer valid; call again"))),
     };
     Some(Ok(SignInElicitation { id, server, params }))
@@ -212,24 +221,25 @@ fn can_be_asked(context: &Context, method: &Method) -> bool {
 }
 
 /// Returns true if an error becomes an elicitation, after which the call continues.
-pub(super) fn is_sign_in_elicitation(
+pub(super) async fn is_sign_in_elicitation(
     accounts: &UpstreamAccounts,
     context: &Context,
     method: &Method,
     error: &RpcError,
 ) -> bool {
-    can_be_asked(context, method) && matches!(parse_sign_in_error(accounts, context, error), Some(Ok(_)))
+    can_be_asked(context, method)
+        && matches!(parse_sign_in_error(accounts, context, error).await, Some(Ok(_)))
 }
 
 /// Turns an error that asks the user to sign in into an elicitation, or into a text for an application that cannot show
 /// URLs. Any other error is returned unchanged.
-fn ask_to_sign_in(
+async fn ask_to_sign_in(
     accounts: &UpstreamAccounts,
     context: &Context,
     method: &Method,
     error: RpcError,
 ) -> Result<Outcome, RpcError> {
-    let Some(wanted) = parse_sign_in_error(accounts, context, &error) else { return Err(error) };
+    let Some(wanted) = parse_sign_in_error(accounts, context, &error).await else { return Err(error) };
     let SignInElicitation { id, server, params } = wanted?;
     if can_be_asked(context, method) {
         let mut round = context.round();

@@ -17,14 +17,12 @@ impl Gateway {
         outcome: Result<Outcome, RpcError>,
     ) -> Result<Outcome, RpcError> {
         let Some(passage) = passage else { return outcome };
-        match (&self.shared.accounts, outcome) {
-            (Some(accounts), Err(error))
-                if account_login::is_sign_in_elicitation(accounts, context, method, &error) =>
-            {
-                passage.suspend_for_account(context).await;
-                Err(error)
-            }
-            (_, outcome) => passage.finish(outcome).await,
+        if let (Some(accounts), Err(error)) = (&self.shared.accounts, &outcome)
+            && account_login::is_sign_in_elicitation(accounts, context, method, error).await
+        {
+            passage.suspend_for_account(context).await;
+            return outcome;
         }
+        passage.finish(outcome).await
     }
 }

@@ -70,19 +70,11 @@ impl Gateway {
             let lease = upstream.lease(&using.application, abilities);
             lease.map_err(|why| format!("the server `{name}` is not available now: {why}"))
         };
-        let sign_in = |line: &SupervisedConnection| {
-            let url = line.phase().sign_in().cloned()?;
-            let accounts = self.shared.accounts.as_ref()?;
-            // A link that was used, or whose time is over, leads nowhere.
-            accounts
-                .parse_link_id(&url)
-                .is_some_and(|id| accounts.is_open(id))
-                .then(|| (Arc::clone(name), url))
-        };
+        let user = using.view.user.as_ref();
         let mut taken = lease()?;
         loop {
             // Whoever has to go somewhere first is not kept waiting.
-            if let Some(sign_in) = sign_in(&taken.line) {
+            if let Some(sign_in) = self.wanted_sign_in(name, user, &taken.line).await {
                 taken.finish();
                 let why = format!("the user has to sign in at `{name}` first");
                 return Err(ReachError { why, sign_in: Some(sign_in) });
@@ -100,7 +92,7 @@ impl Gateway {
         }
         taken.finish();
         // It may have turned out only while the call was waiting.
-        let sign_in = sign_in(&taken.line);
+        let sign_in = self.wanted_sign_in(name, user, &taken.line).await;
         // That of this connection: another one to the same server may well be ready.
         let status = UpstreamStatus::of(&upstream.server, &taken.line.phase());
         let mut why = match (status.state, status.since_ms) {
@@ -120,6 +112,28 @@ impl Gateway {
             why.push_str(&problem);
         }
         Err(ReachError { why, sign_in })
+    }
+
+    /// Returns the sign-in that a connection waits for, if its link can still be opened.
+    async fn wanted_sign_in(
+        &self,
+        name: &Arc<str>,
+        user: Option<&Arc<str>>,
+        line: &SupervisedConnection,
+    ) -> Option<(Arc<str>, Arc<str>)> {
+        let url = line.phase().sign_in().cloned()?;
+        let accounts = self.shared.accounts.as_ref()?;
+        let id = accounts.parse_link_id(&url)?;
+        match accounts.is_open(id).await {
+            Ok(true) => return Some((Arc::clone(name), url)),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "account links cannot be read"),
+        }
+        // A link that was used, or whose time is over, leads nowhere. It may have been used at another node.
+        if let Some(user) = user {
+            accounts.recheck(name, user).await;
+        }
+        None
     }
 
     /// Returns the server that a name belongs to, if the server is starting and worth waiting for.

@@ -72,6 +72,9 @@ impl ServerLauncher {
         roots: RootsPolicy,
     ) -> UpstreamEntry {
         let (accounts, settings) = (self.accounts.clone(), self.settings.clone());
+        if let Some(accounts) = &accounts {
+            accounts.serve(&config);
+        }
         let (memory, epoch) = (Arc::clone(&self.memory), Arc::clone(&self.epoch));
         let max = config.max_connections.unwrap_or(settings.max_connections);
         let max_users = accounts.as_ref().map_or(0, |accounts| accounts.current_limits().max_users);

@@ -38,6 +38,8 @@ use super::store::{AuthRecord, RecordKind, TakeRecordResult, encode};
 const FOLDER: &str = "/connect/";
 /// Path of the redirect URI, below the issuer.
 const CALLBACK: &str = "/connect/callback";
+/// Text of the page for a link that cannot be looked up.
+pub(super) const UNAVAILABLE: &str = "Links to connect accounts are not available at the moment.";
 /// The page of a user's accounts, as the last part of its path.
 pub(super) const ACCOUNTS: &str = "accounts";
 
@@ -116,7 +118,11 @@ impl AuthServer {
         if id == ACCOUNTS {
             return self.accounts(connections, parts, form).await;
         }
-        let Some(link) = connections.link(id) else { return Ok(self.expired_link_page()) };
+        let link = match connections.link(id).await {
+            Ok(Some(link)) => link,
+            Ok(None) => return Ok(self.expired_link_page()),
+            Err(_) => return Ok(self.unavailable_page(UNAVAILABLE)),
+        };
         let browser = self.browser(&parts.headers).await?;
         let Some(person) = self.signed_in_user(&browser, id) else {
             return self.require_sign_in(id, &browser).await;
@@ -144,7 +150,9 @@ impl AuthServer {
         let principal = person.principal;
         if form.get("decision") != Some("allow") {
             tracing::info!(principal, server = %link.server, "user declined to connect an account");
-            connections.refuse(id);
+            if connections.refuse(id).await.is_err() {
+                return Ok(self.unavailable_page(UNAVAILABLE));
+            }
             return Ok(self.message_page("No account connected", "You can close this page."));
         }
         // Looked for before the link is used up: without it no answer could be matched.
@@ -152,8 +160,10 @@ impl AuthServer {
         let Some(state) = state.map(|(_, state)| state.into_owned()) else {
             return Ok(self.expired_link_page());
         };
-        if !connections.take(id) {
-            return Ok(self.expired_link_page());
+        match connections.take(id).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(self.expired_link_page()),
+            Err(_) => return Ok(self.unavailable_page(UNAVAILABLE)),
         }
         tracing::info!(principal, server = %link.server, "redirecting user to connect an account");
         let gone = PendingConnectionRecord { link: id.to_owned(), browser: browser.session_key(), principal };

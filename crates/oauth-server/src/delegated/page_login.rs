@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 
 use crate::auth_server::AuthServer;
 use crate::browser::PageVisitor;
-use crate::connect::ACCOUNTS;
+use crate::connect::{ACCOUNTS, UNAVAILABLE};
 use crate::consent::redirect;
 use crate::provider::{ProviderError, ProviderUser, SignInProvider};
 use crate::store::AuthStoreError;
@@ -61,7 +61,11 @@ impl AuthServer {
         let principal = self.visitor_name(provider, &person.subject);
         // The page of accounts is everybody's; a link belongs to one user.
         if page != ACCOUNTS {
-            let Some(link) = connections.link(page) else { return Ok(self.expired_link_page()) };
+            let link = match connections.link(page).await {
+                Ok(Some(link)) => link,
+                Ok(None) => return Ok(self.expired_link_page()),
+                Err(_) => return Ok(self.unavailable_page(UNAVAILABLE)),
+            };
             if principal != *link.principal {
                 return Ok(self.wrong_user_page(&link, &principal));
             }

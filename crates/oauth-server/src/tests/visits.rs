@@ -40,21 +40,28 @@ impl Desk {
     }
 }
 
-impl AccountConnections for Desk {
-    fn link(&self, id: &str) -> Option<AccountLink> {
+impl Desk {
+    fn open_link(&self, id: &str) -> Option<AccountLink> {
         let is_open = [LINK, OTHER].contains(&id) && !self.taken.lock().iter().any(|one| one == id);
         let page = Url::parse(&format!("https://site.example/authorize?state=of-{id}")).unwrap();
         is_open.then(|| AccountLink::new(self.principal.into(), "mail".into(), "mail.example", page))
     }
+}
 
-    fn take(&self, id: &str) -> bool {
-        let was_open = self.link(id).is_some();
-        self.taken.lock().push(id.to_owned());
-        was_open
+impl AccountConnections for Desk {
+    fn link<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, Option<AccountLink>> {
+        Box::pin(async { Ok(self.open_link(id)) })
     }
 
-    fn refuse(&self, id: &str) {
+    fn take<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a, bool> {
+        let was_open = self.open_link(id).is_some();
         self.taken.lock().push(id.to_owned());
+        Box::pin(async move { Ok(was_open) })
+    }
+
+    fn refuse<'a>(&'a self, id: &'a str) -> AccountConnectionFuture<'a> {
+        self.taken.lock().push(id.to_owned());
+        Box::pin(async { Ok(()) })
     }
 
     fn finish<'a>(&'a self, _: &'a str, redirected: String) -> AccountConnectionFuture<'a> {

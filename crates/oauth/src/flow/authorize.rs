@@ -16,13 +16,13 @@ use crate::token_request::TokenRequest;
 /// Everything the answer is judged by. Made before the browser opens, consumed by the first answer.
 #[derive(Debug)]
 pub(super) struct PendingAuthorization {
-    state: SecretString,
-    verifier: CodeVerifier,
+    pub(super) state: SecretString,
+    pub(super) verifier: CodeVerifier,
     pub(super) order: TokenRequest,
     /// True if the server declares that its responses always have `iss`.
-    iss_required: bool,
-    redirect_uri: RedirectUri,
-    created_at: u64,
+    pub(super) iss_required: bool,
+    pub(super) redirect_uri: RedirectUri,
+    pub(super) created_at: u64,
 }
 
 impl PendingAuthorization {

@@ -12,6 +12,7 @@
 //! Each state is consumed to create the next, so no response, code or verifier is used twice.
 
 mod authorize;
+mod authorize_record;
 mod cause;
 mod device;
 mod discovered_server;
@@ -32,9 +33,11 @@ mod unattended;
 use std::sync::Arc;
 
 use hospes_auth::{Issuer, Seed};
+use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use self::authorize::PendingAuthorization;
+use self::authorize_record::AuthorizationRecord;
 pub use self::cause::AuthorizationCause;
 use self::device::DeviceAuthorization;
 pub use self::effect::{AuthorizationPrompt, DevicePrompt, FlowEffect, FlowInput};
@@ -127,6 +130,31 @@ impl AuthorizationFlow {
         let first = FindResource::begin(&flow.facts);
         flow.advance(first.map(into_state));
         flow
+    }
+
+    /// Returns a flow that waits for a redirect as a document, with which another process can continue it. `None` for any
+    /// other flow.
+    pub(super) fn to_document(&self) -> Option<SecretString> {
+        let FlowState::Pending(pending) = &self.state else { return None };
+        serde_json::to_string(&AuthorizationRecord::of(pending)).ok().map(SecretString::from)
+    }
+
+    /// Continues the flow of a document of [`Self::to_document`], at the endpoint for which it was begun. It expects
+    /// [`FlowInput::Redirected`]. `None` if the document does not fit the settings.
+    pub(super) fn from_document(
+        document: &SecretString,
+        settings: Arc<OAuthClientSettings>,
+        endpoint: Url,
+        seed: Seed,
+        now: u64,
+    ) -> Option<Self> {
+        let record: AuthorizationRecord = serde_json::from_str(document.expose_secret()).ok()?;
+        let pending = record.pending(&settings)?;
+        let cause = AuthorizationCause::new(endpoint, None);
+        let facts = FlowContext { settings, cause, seed, now, assumed: None };
+        // There is nothing to do but to wait: whoever is asked to visit a page was asked before.
+        let effect = FlowEffect::Failed(FlowError::OutOfOrder);
+        Some(Self { state: FlowState::Pending(Box::new(pending)), effect, facts })
     }
 
     /// Returns the action to perform next.

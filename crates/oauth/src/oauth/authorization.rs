@@ -218,10 +218,10 @@ impl OAuthClient {
                         url: hospes_auth::without_query(&url),
                         why,
                     })?;
-                    let max = self.0.settings.max_pending_sign_ins.max(1);
-                    if let Some(same) = self.later().find_same_page(&visit, max, self.0.clock.now())? {
+                    if let Some(same) = self.find_same_page(&visit).await? {
                         return Ok(AuthorizeResult::Later(same));
                     }
+                    let page = (url.clone(), visit.state.clone());
                     tracing::info!(issuer = %visit.issuer, scopes = %visit.scopes, "sign-in requested");
                     match listening.take() {
                         None => FlowInput::Failed(FlowError::OutOfOrder),
@@ -234,7 +234,7 @@ impl OAuthClient {
                                     .map_err(|error| self.record_denial(error));
                             }
                             Ok(SignInAnswer::Later) => {
-                                self.later().add(flow, self.0.clock.now());
+                                self.defer_sign_in(&flow, page).await?;
                                 return Ok(AuthorizeResult::Later(url));
                             }
                             Err(error) => {

@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use super::{HeldTokens, OAuthClient, OAuthClientInner};
+use crate::pending::{MemoryPendingStore, PendingStore};
 use crate::settings::{GrantType, OAuthClientSettings, PreregisteredOAuthClient};
 use crate::sign_in::SignInHandler;
 use crate::store::{CredentialStore, MemoryCredentialStore};
@@ -35,6 +36,7 @@ pub struct OAuthClientBuilder {
     egress: EgressPolicy,
     ca_files: Vec<PathBuf>,
     store: Arc<dyn CredentialStore>,
+    pending: Option<Arc<dyn PendingStore>>,
     sign_in: Option<Arc<dyn SignInHandler>>,
     clock: UnixClock,
 }
@@ -52,6 +54,7 @@ impl OAuthClientBuilder {
             account: String::new(),
             settings: OAuthClientSettings::default(),
             store: Arc::new(MemoryCredentialStore::new()),
+            pending: None,
             sign_in: None,
             clock: UnixClock::system(),
         })
@@ -68,6 +71,14 @@ impl OAuthClientBuilder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn CredentialStore>) -> Self {
         self.store = store;
+        self
+    }
+
+    /// Sets the store of sign-ins that wait for their redirect. Default: in memory, so that this client alone can complete
+    /// them.
+    #[must_use]
+    pub fn pending_store(mut self, store: Arc<dyn PendingStore>) -> Self {
+        self.pending = Some(store);
         self
     }
 
@@ -144,7 +155,7 @@ impl OAuthClientBuilder {
             loaded: OnceCell::new(),
             held: Mutex::new(HeldTokens::default()),
             turn: Arc::default(),
-            later: Mutex::default(),
+            pending: self.pending.unwrap_or_else(|| Arc::new(MemoryPendingStore::new())),
         }))
     }
 }

@@ -47,7 +47,7 @@ impl OAuthClient {
 
     pub(super) async fn refresh_now(&self, tokens: &Arc<TokenSet>) -> Result<RefreshResult, FlowError> {
         // The lock of the store is only taken inside of a turn, never the other way round.
-        let _lock = self.with_store(|store| store.lock()).await?;
+        let lock = self.lock_tokens().await?;
         // Another process may have been faster; its refresh token is the only one that is still good.
         let is_unsaved = self.held().is_unsaved;
         match self.read_stored_document().await? {
@@ -97,7 +97,8 @@ impl OAuthClient {
                 response.map_err(|why| FlowError::Fetch { what: "the token endpoint", url, why })?;
             match renewal.handle(&response, &mut seed, self.0.clock.now()) {
                 TokenRefreshStep::Tokens(tokens) => {
-                    return Ok(RefreshResult::Renewed(self.store_refreshed_tokens(*tokens).await?));
+                    let stored = self.store_refreshed_tokens(*tokens, &current, lock).await?;
+                    return Ok(stored.map_or(RefreshResult::Impossible, RefreshResult::Renewed));
                 }
                 TokenRefreshStep::Again(again) => request = again,
                 TokenRefreshStep::Lost => {
@@ -114,7 +115,9 @@ impl OAuthClient {
                 TokenRefreshStep::Failed(error) => {
                     // Whoever is asked next would be sent there with an id that is good for nothing.
                     if matches!(&error, FlowError::Refused(body) if body.error == ErrorCode::InvalidClient) {
-                        self.forget_registration(&current).await?;
+                        // The store locks one document at a time.
+                        drop(lock);
+                        self.lock_and_forget_registration(&current).await?;
                     }
                     return Err(error);
                 }

@@ -32,8 +32,13 @@ pub fn check_store_conformance(store: &dyn CredentialStore) {
     store.write("tokens y", &long.clone().into()).expect(failed);
     assert_eq!(read("tokens y"), Some(long));
     assert!(!format!("{store:?}").contains("s3cret"), "nothing is shown");
-    drop(store.lock().expect(failed));
-    drop(store.lock().expect(failed));
+    for name in ["tokens x", "tokens x", "tokens of which there are none"] {
+        drop(store.lock(name).expect(failed));
+    }
+    let lock = store.lock("tokens x").expect(failed);
+    store.write("tokens x", &"renewed".into()).expect(failed);
+    drop(lock);
+    assert_eq!(read("tokens x").as_deref(), Some("renewed"), "whoever holds the lock writes");
     for name in ["tokens x", "tokens y", "tokens y", "registration https://as/x?y=1#z ü"] {
         store.remove(name).expect(failed);
         assert_eq!(read(name), None, "what is removed is gone, and may be removed again");

@@ -207,8 +207,8 @@ impl CredentialStore for FileCredentialStore {
         Ok(self.load()?.into_keys().filter(|name| name.starts_with(beginning)).collect())
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        // Not the lock of writes: whoever holds this one writes while holding it.
+    fn lock(&self, _name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
+        // One for all documents. Not the lock of writes: whoever holds this one writes while holding it.
         Ok(Some(Box::new(self.lock_file(".renew")?)))
     }
 }

@@ -44,7 +44,7 @@ impl CredentialStore for MemoryCredentialStore {
         Ok(self.documents().keys().filter(|name| name.starts_with(beginning)).cloned().collect())
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
+    fn lock(&self, _name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
         Ok(None)
     }
 }

@@ -11,6 +11,7 @@ mod records;
 use std::fmt;
 
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 use super::error::StepError;
 pub use conformance::check_store_conformance;
@@ -20,8 +21,8 @@ pub use key::StoreKey;
 pub use keyring::{KeyringError, SystemKeyring};
 pub use memory::MemoryCredentialStore;
 pub(super) use records::{
-    ClientBindingRecord, binding_key, read_registration, read_tokens, registration_key, tokens_key,
-    write_registration, write_tokens,
+    ClientBindingRecord, ClientRecord, binding_key, expose, expose_always, read_registration, read_tokens,
+    registration_key, tokens_key, write_registration, write_tokens,
 };
 pub use records::{StoredTokens, shown_endpoint};
 
@@ -52,10 +53,17 @@ pub trait CredentialStore: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn names(&self, beginning: &str) -> Result<Vec<String>, StepError>;
 
-    /// Prevents other processes from renewing the same tokens until the guard is dropped. Returns `None` if no other
+    /// Prevents other processes from renewing the document with this name until the guard is dropped. A store may lock
+    /// other documents with it, so a second one must not be locked while the guard exists. Returns `None` if no other
     /// process can use the store.
     ///
     /// # Errors
     /// If the lock cannot be acquired.
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError>;
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Send>>, StepError>;
+
+    /// Returns a counter that changes after other processes may have changed documents. `None` if the store cannot tell:
+    /// then its users look from time to time.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
 }

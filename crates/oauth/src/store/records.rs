@@ -56,8 +56,9 @@ pub(crate) struct ClientBindingRecord {
     pub(crate) issuer: Issuer,
 }
 
+/// A client without its key, which comes from the settings.
 #[derive(Serialize, Deserialize)]
-struct ClientRecord {
+pub(crate) struct ClientRecord {
     id: ClientId,
     method: String,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "expose")]
@@ -99,19 +100,19 @@ struct TokenSetRecord {
     mark: String,
 }
 
-fn expose<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn expose<S: Serializer>(secret: &Option<SecretString>, serializer: S) -> Result<S::Ok, S::Error> {
     match secret {
         Some(secret) => expose_always(secret, serializer),
         None => serializer.serialize_none(),
     }
 }
 
-fn expose_always<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn expose_always<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(secret.expose_secret())
 }
 
 impl ClientRecord {
-    fn of(client: &ClientIdentity) -> Self {
+    pub(crate) fn of(client: &ClientIdentity) -> Self {
         let secret = match &client.auth {
             ClientAuth::Basic(secret) | ClientAuth::Post(secret) => Some(secret.clone()),
             ClientAuth::None | ClientAuth::Key(_) => None,
@@ -120,7 +121,7 @@ impl ClientRecord {
     }
 
     /// Returns the client. Its key is not stored but comes from the settings.
-    fn client(self, settings: Option<&OAuthClientSettings>) -> Option<ClientIdentity> {
+    pub(crate) fn client(self, settings: Option<&OAuthClientSettings>) -> Option<ClientIdentity> {
         let auth = ClientAuth::of_method(&self.method, self.secret.as_ref());
         let auth = auth.or_else(|| settings?.auth_of(&self.id));
         Some(ClientIdentity::new(self.id, auth?))
@@ -242,7 +243,7 @@ impl StoredTokens {
     /// # Errors
     /// If they could not be deleted.
     pub fn forget(&self, store: &dyn CredentialStore) -> Result<(), StepError> {
-        let _lock = store.lock()?;
+        let _lock = store.lock(&self.name)?;
         store.remove(&self.name)
     }
 }

@@ -8,10 +8,12 @@ pub mod approvals;
 pub mod budgets;
 mod clock;
 pub mod console_sessions;
+pub mod credentials;
 mod decisions;
 pub mod grants;
 #[cfg(feature = "postgres")]
 pub mod migration;
+pub mod pending;
 pub mod pins;
 #[cfg(feature = "postgres")]
 mod shared_key;
@@ -51,11 +53,13 @@ const POSTGRES_PARTS: &[PostgresPart] = &[
     ("audit", crate::audit::SHARED_SCHEMA),
     ("budgets", budgets::POSTGRES),
     ("console sessions", console_sessions::POSTGRES),
+    ("credentials", credentials::POSTGRES),
     ("grants", grants::POSTGRES),
     (shared_key::PART, shared_key::POSTGRES),
     ("migrations", migration::POSTGRES),
     ("matters", approvals::POSTGRES),
     ("held matters", approvals::HELD_POSTGRES),
+    ("pending documents", pending::POSTGRES),
     ("pins", pins::POSTGRES),
     ("tasks", tasks::POSTGRES),
 ];
@@ -143,6 +147,25 @@ impl StateStore {
     /// The errors of [`StateStore::secret`].
     pub fn console_sessions(&self) -> Result<console_sessions::ConsoleSessionRecords, StoreError> {
         console_sessions::ConsoleSessionRecords::new(self.part("console sessions"))
+    }
+
+    /// Returns the tokens of accounts at servers, which all nodes share. `None` for a state in a file: a single host has
+    /// a file of its own for them.
+    ///
+    /// # Errors
+    /// The errors of [`StateStore::secret`].
+    pub fn credentials(&self) -> Result<Option<credentials::CredentialRecords>, StoreError> {
+        let part = self.part("credentials");
+        part.is_shared().then(|| credentials::CredentialRecords::new(part)).transpose()
+    }
+
+    /// Returns what waits for sign-ins at servers, which all nodes share. `None` for a state in a file.
+    ///
+    /// # Errors
+    /// The errors of [`StateStore::secret`].
+    pub fn pending(&self) -> Result<Option<pending::PendingRecords>, StoreError> {
+        let part = self.part("pending documents");
+        part.is_shared().then(|| pending::PendingRecords::new(part)).transpose()
     }
 
     /// Returns the audit record of all nodes. `None` for a state in a file.

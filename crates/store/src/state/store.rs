@@ -133,7 +133,6 @@ impl StatePart {
     }
 
     /// Runs `work` in a write transaction that excludes others by the rows it locks.
-    #[cfg(feature = "postgres")]
     pub(crate) async fn write_rows<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn SqlTransaction) -> SqlResult<T> + Send + Sync + 'static,

@@ -195,8 +195,8 @@ impl CredentialStore for Full {
         self.store.names(beginning)
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
-        self.store.lock()
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
+        self.store.lock(name)
     }
 }
 

@@ -72,7 +72,7 @@ async fn what_is_not_taken_back_is_said_and_forgotten_all_the_same() {
     let gone = OAuthClient::builder("http://127.0.0.1:1/mcp").unwrap().store(Arc::clone(&store) as _).build();
     let mut moved = (*oauth.tokens().await.unwrap().unwrap()).clone();
     moved.issuer = Issuer::new("http://127.0.0.1:1").unwrap();
-    gone.store_refreshed_tokens(moved).await.unwrap();
+    gone.store_refreshed_tokens(moved.clone(), &moved, None).await.unwrap();
     assert!(matches!(gone.revoke().await.unwrap(), RevocationResult::Failed(FlowError::Fetch { .. })));
     assert!(gone.tokens().await.unwrap().is_none());
 }
@@ -96,7 +96,7 @@ async fn an_access_token_that_is_not_taken_back_by_itself_is_no_failure() {
     site.script().revokes = Some(400);
     let mut alone = held.clone();
     alone.refresh = None;
-    oauth.store_refreshed_tokens(alone).await.unwrap();
+    oauth.store_refreshed_tokens(alone.clone(), &alone, None).await.unwrap();
     let RevocationResult::Failed(FlowError::Refused(body)) = oauth.revoke().await.unwrap() else {
         panic!("it was")
     };
@@ -113,7 +113,7 @@ async fn the_tokens_that_are_kept_are_those_given_back() {
     let other = site.builder().store(Arc::clone(&store) as _).build();
     let mut newer = (*other.tokens().await.unwrap().unwrap()).clone();
     newer.refresh = Some("renewed".to_owned().into());
-    other.store_refreshed_tokens(newer).await.unwrap();
+    other.store_refreshed_tokens(newer.clone(), &newer, None).await.unwrap();
     assert_eq!(oauth.revoke().await.unwrap(), RevocationResult::Revoked);
     assert_eq!(site.script().revoked[0]["token"], "renewed");
     assert!(is_gone(&oauth, &store).await);
@@ -143,9 +143,9 @@ impl CredentialStore for Other {
         self.file.names(beginning)
     }
 
-    fn lock(&self) -> Result<Option<Box<dyn Send>>, StepError> {
+    fn lock(&self, name: &str) -> Result<Option<Box<dyn Send>>, StepError> {
         self.waits.notify_one();
-        self.file.lock()
+        self.file.lock(name)
     }
 }
 
@@ -245,7 +245,7 @@ async fn a_repair_forgets_nothing_that_another_process_has_put_right() {
     let tokens = fast.repair().await.unwrap().tokens;
     assert_eq!(tokens.issuer.as_str(), second.url);
     // Somebody is at the store.
-    let lock = file(folder.path()).lock().unwrap();
+    let lock = file(folder.path()).lock("tokens").unwrap();
     let mut repairing = tokio::spawn(async move { slow.repair().await });
     tokio::select! {
         repaired = &mut repairing => panic!("nobody was waited for: {repaired:?}"),
