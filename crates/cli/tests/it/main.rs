@@ -29,6 +29,7 @@ mod doctor_system;
 mod documented;
 mod echoed_secrets;
 mod fleet;
+mod fleet_accounts;
 mod fleet_audit;
 mod fleet_metrics;
 mod fleet_placement;

@@ -35,6 +35,8 @@ pub(crate) struct Script {
     pub(crate) revoked: Vec<String>,
     /// Tokens can be renewed.
     pub(crate) renews: bool,
+    /// Number of renewals so far, each of which has given another token.
+    pub(crate) renewals: usize,
     /// Lifetime of tokens, in seconds; 600 by default.
     pub(crate) lasts: Option<u64>,
     /// The query of every request, and its body.
@@ -86,7 +88,7 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
         match line.split_once(':') {
             None => break,
             Some(("content-length", value)) => length = value.trim().parse().ok()?,
-            Some(("authorization", value)) => is_known = value.trim() == "bearer s3cret-token",
+            Some(("authorization", value)) => is_known = value.trim().starts_with("bearer s3cret-token"),
             Some(_) => {}
         }
     }
@@ -157,8 +159,11 @@ fn answer(mut stream: &TcpStream, url: &str, script: &Mutex<Script>) -> Option<(
         "/token" => match &script.token {
             Some((status, text)) => (*status, none(), text.clone()),
             None => {
+                let is_renewal = body.windows(24).any(|part| part == b"grant_type=refresh_token");
+                script.renewals += usize::from(is_renewal);
+                let mark = if is_renewal { format!("-{}", script.renewals) } else { String::new() };
                 let mut token = json!({
-                    "access_token": "s3cret-token", "token_type": "Bearer",
+                    "access_token": format!("s3cret-token{mark}"), "token_type": "Bearer",
                     "expires_in": script.lasts.unwrap_or(600),
                 });
                 if script.renews {
