@@ -8,14 +8,17 @@ use std::sync::Arc;
 use hospes_browser_tests::{HospesProgram, OpenIdProvider, ProgramOutput, RunningHospes, TestBrowser};
 use tokio::task::JoinHandle;
 
-/// A gateway for the users of a provider, with a console at a port that is known before.
-fn up(hospes: &HospesProgram, provider: &OpenIdProvider) -> (RunningHospes, String) {
+/// Rule that asks whoever calls.
+const ASK: &str = "[[rule]]\ndecide = 'ask'\nserver = 'time'\n";
+
+/// A gateway for the users of a provider, with these rules and a console at a port that is known before.
+fn up(hospes: &HospesProgram, provider: &OpenIdProvider, rules: &str) -> (RunningHospes, String) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = free.local_addr().unwrap().to_string();
     drop(free);
     std::fs::write(hospes.path("login.secret"), OpenIdProvider::SECRET).unwrap();
     let policy = hospes.path("policy.toml");
-    std::fs::write(&policy, "[[rule]]\ndecide = 'ask'\nserver = 'time'\n").unwrap();
+    std::fs::write(&policy, rules).unwrap();
     let (issuer, client) = (&provider.issuer, OpenIdProvider::CLIENT);
     let config = format!(
         "[auth.provider]
@@ -100,7 +103,7 @@ async fn two_people_see_and_decide_only_their_own() {
         return;
     };
     let hospes = Arc::new(hospes);
-    let (up, console) = up(&hospes, &provider);
+    let (up, console) = up(&hospes, &provider, ASK);
     let ann = connect(&of_ann, &provider, &up, "ann").await;
     let bob = connect(&of_bob, &provider, &up, "bob").await;
 
@@ -187,4 +190,48 @@ async fn two_people_see_and_decide_only_their_own() {
     let all = format!("{}{}", String::from_utf8_lossy(&kept), up.said_so_far());
     assert!(kept.len() > 1000, "the state is looked at");
     assert!(provider.tokens().await.iter().all(|token| !all.contains(token.as_str())));
+}
+
+/// A call that somebody else has to allow: whose call it is and for whom it waits is read on the page, and nobody else sees
+/// it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_the_named_group_decides_for_somebody_else() {
+    let (Some(provider), Some(hospes)) = (OpenIdProvider::start(), HospesProgram::find()) else { return };
+    let (Some(of_ann), Some(of_bob)) = (TestBrowser::start().await, TestBrowser::start().await) else {
+        return;
+    };
+    let (up, console) = up(&hospes, &provider, &format!("{ASK}approver = ['admins']\nnot_self = true\n"));
+    let ann = connect(&of_ann, &provider, &up, "ann").await;
+    enter(&of_ann, &provider, &console, "ann").await;
+    enter(&of_bob, &provider, &console, "bob").await;
+    of_bob.wait_for_text("No pending approvals").await;
+    let called = call(ann, &up, "Asia/Tokyo");
+    let text = of_ann.wait_for_text("Asia/Tokyo").await;
+    assert!(text.contains("Waits for a member of") && text.contains("You can deny it"), "{text}");
+    of_ann.take_screenshot("team-waits-for-approver").await;
+    let id = of_ann.run("return (await (await fetch('/api/approvals')).json()).open[0].id;").await;
+    let path = format!("/api/approvals/{}", id.as_str().unwrap());
+    // Neither by the key of the card nor by a request.
+    of_ann.keys("j").await;
+    of_ann.find(".matter.chosen").await;
+    of_ann.keys("o").await;
+    assert_eq!(status(&of_ann, "POST", &path).await, 403);
+    assert_eq!(status(&of_bob, "GET", &path).await, 404);
+    assert!(of_bob.text().await.contains("No pending approvals"));
+
+    drop(of_bob);
+    let Some(of_root) = TestBrowser::start().await else { return };
+    enter(&of_root, &provider, &console, "root").await;
+    let text = of_root.wait_for_text("Asia/Tokyo").await;
+    let (whose, what) = (text.find("ann@example.org"), text.find("Asia/Tokyo"));
+    assert!(whose.is_some() && whose < what, "{text}");
+    of_root.take_screenshot("team-approver").await;
+    of_root.show_all().await;
+    of_root.find("[data-once][aria-disabled=false]").await;
+    of_root.keys("j").await;
+    of_root.find(".matter.chosen").await;
+    of_root.keys("o").await;
+    let ran = called.await.unwrap();
+    assert!(ran.code == Some(0) && ran.said.contains("+09:00"), "{ran:?}");
+    of_root.wait_for_text("No pending approvals").await;
 }
