@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hospes::client::{Authorizer as _, OutboundRequest};
 use hospes_auth::Scopes;
+use hospes_fleet_testkit::eventually;
 use hospes_fleet_testkit::postgres_server::{PostgresOptions, PostgresServer};
 use hospes_oauth::pending::check_pending_conformance;
 use hospes_oauth::{OAuthClient, check_store_conformance};
@@ -99,8 +100,10 @@ async fn stores_of_nodes_keep_what_stores_promise_and_show_nothing_in_clear() {
         lifetime,
     };
     pending.add(new(Duration::from_millis(1)), limits).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(2)).await;
-    assert!(pending.find(PendingKind::SignIn, "s3cret-state").await.unwrap().is_none(), "it has expired");
+    eventually("it has expired", async || {
+        pending.find(PendingKind::SignIn, "s3cret-state").await.unwrap().is_none().then_some(())
+    })
+    .await;
     // What has expired takes no room.
     assert_eq!(pending.add(new(Duration::from_secs(60)), limits).await.unwrap(), AddPendingResult::Added);
     let _lock = lock(&one, NAME).await;
@@ -133,13 +136,13 @@ async fn a_lock_is_of_one_document_and_one_node() {
     let (one, other) = (database.store().await, database.store().await);
     let held = lock(&one, NAME).await;
     drop(lock(&other, "tokens of another").await);
-    let waiting = tokio::spawn({
+    let mut waiting = tokio::spawn({
         let other = Arc::clone(&other);
         async move { lock(&other, NAME).await }
     });
     // Long enough to get a lock that is free.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!waiting.is_finished(), "the other node waits");
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
+    assert!(early.is_err(), "the other node waits");
     write(&one, "renewed").await.unwrap();
     write(&one, "renewed again").await.unwrap();
     drop(held);
@@ -265,9 +268,9 @@ async fn one_node_renews_the_tokens_and_the_others_read_them() {
     let requests: Vec<_> =
         nodes.iter().map(|store| tokio::spawn(shown(server.client(store), server.mcp()))).collect();
     server.arrived.notified().await;
-    // The others have had time to send theirs.
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(server.requests.load(Ordering::SeqCst), 1);
+    // Long enough for the others to send theirs.
+    let more = tokio::time::timeout(Duration::from_millis(300), server.arrived.notified()).await;
+    assert!(more.is_err(), "another node renews the tokens, too");
     server.go.notify_one();
     for request in requests {
         assert_eq!(request.await.unwrap().as_deref(), Some("Bearer access 1"));
@@ -304,9 +307,10 @@ async fn a_late_renewal_does_not_replace_that_of_another_node() {
 async fn a_store_tells_of_changes_by_other_nodes() {
     let database = Database::start();
     let (one, other) = (database.store().await, database.store().await);
-    write(&one, "s3cret").await.unwrap();
     let mut changes = CredentialStore::changes(&*other).unwrap();
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    changes.mark_unchanged();
+    write(&one, "s3cret").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("a change").unwrap();
     changes.mark_unchanged();
     blocking(&one, |store| store.remove(NAME).unwrap()).await;
     tokio::time::timeout(Duration::from_secs(10), changes.changed()).await.expect("a change").unwrap();
